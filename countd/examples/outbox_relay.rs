@@ -65,7 +65,8 @@ fn demo(file: &str, likes: &str) -> Result<(), BoxError> {
     let first: i64 = database.query_row("SELECT count(*) FROM likes", [], |row| row.get(0))?;
     for user in first..first + likes.parse::<i64>()? {
         let note = user % 50;
-        let payload = json!({ "metric": "like", "delta": 1, "uid": user, "author": 7 });
+        let payload =
+            json!({ "metric": "like", "delta": 1, "uid": user.to_string(), "author": "7" });
         let step = database.transaction()?;
         step.execute("INSERT INTO likes VALUES (?1, ?2)", params![note, user])?;
         step.execute(

@@ -65,6 +65,9 @@ async fn run(cli: Cli) -> Result<(), Box<dyn Error>> {
             Ok(storage::run(&config, store, command).await?)
         }
         Command::Archive(ArchiveCommand::End) => Ok(archive::end(&connect().await?).await?),
+        Command::Archive(ArchiveCommand::AcceptLoss) => {
+            Ok(archive::accept(&connect().await?).await?)
+        }
         Command::Archive(ArchiveCommand::Baseline { archive }) => {
             let store = connect().await?;
             Ok(rebuild::baseline(&config, &store, archive).await?)

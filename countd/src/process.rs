@@ -6,6 +6,7 @@ use countd::domain::config::Config;
 use countd::domain::error::ConnectError;
 use countd::domain::health::Health;
 use countd::http::exposition;
+use countd::log::archive::{ArchiveError, ArchiveGuard};
 use countd::maintenance::{erasure, rebuild, reconcile, sums, transposition};
 use countd::redis::layout::{Purpose, StoredLayout};
 use countd::redis::processes::{ProcessMember, is_anyone_behind};
@@ -67,8 +68,18 @@ pub async fn run(config: Arc<Config>, roles: Roles) -> Result<(), Box<dyn Error>
             jobs.await;
             Ok(())
         });
-        let sweep = sums::run(Arc::clone(&config), store.clone(), stopping.clone());
-        let facts = transposition::run(Arc::clone(&config), store.clone(), stopping.clone());
+        let sweep = sums::run(
+            Arc::clone(&config),
+            store.clone(),
+            health.sweeps().clone(),
+            stopping.clone(),
+        );
+        let facts = transposition::run(
+            Arc::clone(&config),
+            store.clone(),
+            health.sweeps().clone(),
+            stopping.clone(),
+        );
         let mut until_stopped = stopping.clone();
         tasks.spawn(async move {
             tokio::join!(sweep, facts);
@@ -90,7 +101,12 @@ pub async fn run(config: Arc<Config>, roles: Roles) -> Result<(), Box<dyn Error>
             catalog,
         };
         let hot = HotEntities::default();
-        let rounds = reconcile::run(context, assigned, hot.clone(), stopping.clone());
+        let rounds = reconcile::run(
+            context,
+            assigned,
+            (hot.clone(), health.sweeps().clone()),
+            stopping.clone(),
+        );
         tasks.spawn(async move {
             rounds.await;
             Ok(())
@@ -279,8 +295,18 @@ pub async fn connect_once(config: &Config) -> Result<Store, ConnectError> {
     Ok(store)
 }
 
-/// Records that counted entries are archived, if they are.
+/// Checks that the archive belongs to the data and is not newer. Records that counted entries are archived, if they are.
 async fn archive(store: &Store, config: &Config) -> Result<(), ConnectError> {
+    if let Some(dir) = config.log.archive.dir() {
+        match ArchiveGuard::new(store.clone(), dir).check().await {
+            Err(error @ (ArchiveError::Foreign(_) | ArchiveError::Ahead { .. })) => {
+                return Err(ConnectError::ArchiveRefused(error.to_string()));
+            }
+            // The archiver checks it before it writes.
+            Err(error) => tracing::warn!(%error, "the archive cannot be checked now"),
+            Ok(()) => {}
+        }
+    }
     match (config.log.archive.dir(), store.layout().archives) {
         (Some(_), false) => {
             StoredLayout::record_archive(&mut store.commands(), &store.keys(), true).await?;

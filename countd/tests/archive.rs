@@ -13,14 +13,14 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-const PARTITIONS: u16 = 4;
+pub(crate) const PARTITIONS: u16 = 4;
 
 for_each_store! {
     [module plain cluster]
     archives_survive_kills
 }
 
-fn config(dir: &Path) -> String {
+pub(crate) fn config(dir: &Path) -> String {
     format!(
         "[log]\npartitions = {PARTITIONS}\nretain = 2\nretain_bytes = 300\n[log.archive]\ndir = \"{}\"\nflush_ms = 10\n\
          [consumer]\nlinger_ms = 1\nsession_timeout_ms = 500\n",
@@ -29,7 +29,7 @@ fn config(dir: &Path) -> String {
 }
 
 /// All records, by partition and offset.
-fn records(dir: &Path) -> BTreeMap<(u16, u64), Record> {
+pub(crate) fn records(dir: &Path) -> BTreeMap<(u16, u64), Record> {
     let archive = Archive::open(dir).expect("an archive");
     let mut all = BTreeMap::new();
     for at in 0..archive.len() {
@@ -53,7 +53,7 @@ fn position(store: &TestStore, client: &mut Client, key: &str, partition: u16) -
     stored.trim_matches('"').parse().unwrap_or(1)
 }
 
-fn wait_until_archived(store: &TestStore) {
+pub(crate) fn wait_until_archived(store: &TestStore) {
     let mut client = store.server.client();
     wait_until("all is archived", || {
         (0..PARTITIONS).all(|p| {

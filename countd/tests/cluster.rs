@@ -6,7 +6,7 @@ use crate::support::verify::assert_matches_model;
 use crate::support::workload::{self, Random, WorkloadSize, run_clients};
 use crate::support::{Countd, Settings, on_note, printed, run, set_schema, wait_until_all_drained};
 use countint_tests::{Cluster, wait_until};
-use serde_json::json;
+use serde_json::{Value as Json, json};
 use std::thread;
 use std::time::Duration;
 
@@ -93,19 +93,19 @@ fn slots_that_had_no_master_are_served_again() {
 }
 
 #[test]
-fn a_batch_read_is_one_round_trip_to_each_node() {
+fn a_page_is_one_round_trip_to_each_node_and_two_without_counts() {
     let cluster = Cluster::start();
     set_schema(&cluster.nodes[0], "");
-    // Without a consumer only the requests reach the nodes.
-    let (command, config) = ("serve", "");
+    // Without a consumer only the requests reach the nodes. The limit of a user, which all processes share, takes a round trip of its own.
+    let (command, config) = ("serve", "[limits]\nuser = { per_second = 0, burst = 1 }\n");
     let countd = Countd::with(&cluster.nodes[0], &Settings { command, config });
     let api = countd.api();
     let notes: Vec<u64> = (1..=100).collect();
     for note in &notes {
         api.act("like", on_note(*note, 42));
     }
-    // The number of reads from client sockets: pipelined commands are one read.
     let mut clients: Vec<_> = cluster.nodes.iter().map(|node| node.client()).collect();
+    // The number of reads from client sockets: pipelined commands are one read.
     let mut count_reads = || -> Vec<u64> {
         let count_reads = clients.iter_mut().map(|client| {
             let stats = client.info("stats");
@@ -113,21 +113,51 @@ fn a_batch_read_is_one_round_trip_to_each_node() {
         });
         count_reads.collect()
     };
-    let items: Vec<_> = notes
-        .iter()
-        .map(|note| json!({ "etype": "note", "eid": note }))
-        .collect();
-    let before = count_reads();
-    let response = api.ok(api.post("/counter/batch", &json!({ "items": items })));
-    let round_trips = count_reads().into_iter().zip(before);
-    // INFO itself is one of them.
-    let round_trips: Vec<u64> = round_trips
-        .map(|(after, before)| after - before - 1)
-        .collect();
-    assert_eq!(round_trips, [1, 1, 1]);
-    let items = response["items"].as_array().expect("items");
-    assert_eq!(items.len(), notes.len());
-    assert!(items.iter().all(|item| item["counts"]["like"] == 1));
+    // The round trips of a page to each node. A task of countd may add one, so the least of several pages is taken.
+    let mut round_trips = |read: &mut dyn FnMut()| -> Vec<u64> {
+        let mut least = vec![u64::MAX; 3];
+        for _ in 0..3 {
+            let before = count_reads();
+            read();
+            for ((least, after), before) in least.iter_mut().zip(count_reads()).zip(before) {
+                // INFO itself is one of them.
+                *least = (*least).min(after - before - 1);
+            }
+        }
+        least
+    };
+    let items = |notes: &[u64]| -> Vec<Json> {
+        let notes = notes.iter();
+        notes
+            .map(|note| json!({ "etype": "note", "eid": note }))
+            .collect()
+    };
+    for (path, request) in [
+        ("/counter/batch", json!({ "items": items(&notes) })),
+        ("/feed", json!({ "uid": 42, "items": items(&notes) })),
+    ] {
+        let mut response = Json::Null;
+        let read = &mut || response = api.ok(api.post(path, &request));
+        assert_eq!(round_trips(read), [1, 1, 1], "{path}");
+        let items = response["items"].as_array().expect("items");
+        assert_eq!(items.len(), notes.len());
+        assert!(items.iter().all(|item| item["counts"]["like"] == 1));
+    }
+    // Counters of 0 may be lost, so a page of entities that are not known to have none takes another round trip.
+    for path in ["/counter/batch", "/feed"] {
+        let mut first = if path == "/feed" { 100_000 } else { 10_000 };
+        let read = &mut || {
+            let unknown: Vec<u64> = (first..first + 100).collect();
+            first += 100;
+            let mut request = json!({ "items": items(&unknown) });
+            if path == "/feed" {
+                request["uid"] = json!("42");
+            }
+            let response = api.ok(api.post(path, &request));
+            assert_eq!(response["items"][99]["counts"]["like"], 0);
+        };
+        assert_eq!(round_trips(read), [2, 2, 2], "{path}");
+    }
     let status = json!({ "uid": 42, "metrics": ["like"], "items": [
         { "etype": "note", "eid": 1 }, { "etype": "note", "eid": 1_000 },
     ]});

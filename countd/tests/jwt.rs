@@ -66,6 +66,11 @@ struct Deployment {
 }
 
 fn start() -> Deployment {
+    start_with("", "")
+}
+
+/// Starts with more settings of `[auth.jwt]`, and more sections.
+fn start_with(jwt: &str, sections: &str) -> Deployment {
     let (server, dir) = (Server::start(), TempDir::new());
     let (jwks, secret) = (dir.path().join("jwks.json"), dir.path().join("secret"));
     write_jwks(
@@ -79,7 +84,7 @@ fn start() -> Deployment {
     let config = format!(
         "[auth]\ntokens = [{{ name = \"feed\", token = \"service-service-service\", rights = [\"read\", \"write\", \"admin\"] }}]\n\
          [auth.jwt]\njwks_file = {jwks:?}\nhs256_secret_file = {secret:?}\nissuer = \"https://login.example\"\naudience = \"countd\"\n\
-         leeway_seconds = 5\n[users]\ncounters = [\"unread\", \"coins\"]\nresettable = [\"unread\"]\n"
+         leeway_seconds = 5\n{jwt}{sections}[users]\ncounters = [\"unread\", \"coins\"]\nresettable = [\"unread\"]\n"
     );
     set_schema(&server, &config);
     let command = "serve";
@@ -322,4 +327,114 @@ fn users_reset_only_their_own_resettable_counters() {
         assert_eq!(reset(&service, "43", counter).json, json!({ "was": 0 }));
     }
     assert_code(&reset(&service, "43", "posts"), 422, "unprocessable");
+}
+
+/// Actions of user 42 that would act on other users: an author, and removals of repeatable metrics by name and by alias.
+fn actions_on_others(eid: u64) -> [(&'static str, Json); 4] {
+    let author = json!({ "author": "7" });
+    let removal = json!({ "op": "remove" });
+    [
+        ("like", with(on_note(eid, 42), author.clone())),
+        ("read", with(on_note(eid, 42), author)),
+        ("comment", with(on_note(eid, 42), removal.clone())),
+        ("view", with(on_note(eid, 42), removal)),
+    ]
+}
+
+/// The response to an action, alone and as a line.
+fn act_both_ways(api: &Api, metric: &str, action: &Json) -> [Json; 2] {
+    let alone = api.request(&format!("/action/{metric}"), &[], Some(action));
+    let line = with(action.clone(), json!({ "metric": metric })).to_string();
+    let (status, text) = api.try_post("/actions", &line).expect("a response");
+    assert_eq!(status, 200, "{text}");
+    let line: Json = serde_json::from_str(&text).expect("JSON");
+    let error = line.get("error").unwrap_or(&line).clone();
+    [alone.json, error]
+}
+
+#[test]
+fn users_name_no_authors_and_remove_no_repeatable_metrics() {
+    let Deployment { countd, .. } = &start();
+    let user = with_token(countd, &hs256(&claims("42")));
+    let service = with_token(countd, "service-service-service");
+    for (metric, action) in actions_on_others(1) {
+        for prefix in ["", "/api/v1"] {
+            let path = format!("{prefix}/action/{metric}");
+            let response = user.request(&path, &[], Some(&action));
+            assert_code(&response, 403, "forbidden");
+        }
+        for response in act_both_ways(&user, metric, &action) {
+            assert_eq!(
+                response["code"], "forbidden",
+                "{metric} {action}: {response}"
+            );
+        }
+    }
+    let author = |eid: u64| service.get(&format!("/entity/note/{eid}")).1["author"].clone();
+    assert_eq!(author(1), Json::Null);
+    assert_eq!(user.counts(1)["like"], 0);
+    // Users remove their own facts and name themselves; a service may do both.
+    let own = with(on_note(2, 42), json!({ "author": "42" }));
+    assert_eq!(user.act("like", own)["changed"], true);
+    assert_eq!(author(2), "42");
+    assert_eq!(user.act("unlike", on_note(2, 42))["changed"], true);
+    let removal = with(on_note(2, 42), json!({ "op": "remove" }));
+    assert_eq!(user.act("like", removal)["changed"], false);
+    assert_eq!(user.act("publish", on_note(3, 42))["changed"], true);
+    for (metric, action) in actions_on_others(4) {
+        for response in act_both_ways(&service, metric, &action) {
+            assert!(response["changed"].is_boolean(), "{metric}: {response}");
+        }
+    }
+    assert_eq!(author(4), "7");
+}
+
+#[test]
+fn settings_permit_users_to_name_authors_and_to_remove() {
+    for (setting, permitted) in [("may_name_authors", 0..2), ("may_remove_repeatable", 2..4)] {
+        let Deployment { countd, .. } = &start_with(&format!("{setting} = true\n"), "");
+        let user = with_token(countd, &hs256(&claims("42")));
+        for (index, (metric, action)) in actions_on_others(1).iter().enumerate() {
+            for response in act_both_ways(&user, metric, action) {
+                let is_permitted = response["changed"].is_boolean();
+                assert_eq!(
+                    is_permitted,
+                    permitted.contains(&index),
+                    "{metric}: {response}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn tokens_of_users_do_not_permit_requests_about_others() {
+    let rights = "rights = [\"read\", \"write\", \"admin\"]\n";
+    let Deployment { countd, .. } = &start_with(rights, "[changes]\nenabled = true\n");
+    let user = with_token(countd, &hs256(&claims("42")));
+    let json = [("content-type", "application/json")];
+    let adjustment =
+        r#"{ "etype": "note", "eid": "1", "metric": "read", "set": 1, "reason": "r" }"#;
+    for root in ["", "/api/v1"] {
+        for (method, path, body) in [
+            ("POST", "/events", "[]"),
+            (
+                "POST",
+                "/counter/reset",
+                r#"{ "etype": "note", "eid": "1", "metric": "read" }"#,
+            ),
+            ("POST", "/counter/adjust", adjustment),
+            ("PUT", "/entity/note/1", r#"{ "author": "42" }"#),
+            ("PUT", "/entity/note/1", r#"{ "author": null }"#),
+            ("DELETE", "/entity/note/1", ""),
+            ("DELETE", "/user/42", ""),
+            ("GET", "/jobs/0123456789abcdef0123456789abcdef", ""),
+            ("GET", "/changes", ""),
+        ] {
+            let headers = if body.is_empty() { &[][..] } else { &json };
+            let response = user.request_text(method, &format!("{root}{path}"), headers, body);
+            assert_code(&response, 403, "forbidden");
+        }
+    }
+    assert_eq!(user.get("/entity/note/1").1["author"], Json::Null);
 }

@@ -5,6 +5,7 @@ mod acl_page;
 mod adjust;
 mod api;
 mod archive;
+mod archive_guard;
 mod authors;
 mod changes;
 mod clocks;

@@ -37,7 +37,11 @@ fn the_result_of_fifty_clients_matches_the_model() {
 
 /// The metrics of the default configuration, with other fact stores.
 pub fn other_fact_stores() -> String {
-    let metrics = workload::metrics();
+    with_other_fact_stores(&workload::metrics())
+}
+
+/// These metrics with other fact stores.
+pub fn with_other_fact_stores(metrics: &str) -> String {
     let mut config =
         format!("[facts]\ncompaction_interval_seconds = 1\ndays = 1\nshards = 3\n{metrics}");
     for (metric, fact_store) in [

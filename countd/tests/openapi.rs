@@ -1,92 +1,58 @@
 //! The examples of the OpenAPI document are requests that succeed, and the responses to them.
 
+use crate::support::operations::{Operation, operations};
 use crate::support::{Countd, Response, Settings, set_schema};
 use countd::domain::config::DEFAULTS;
+use countint_tests::env::workspace;
 use countint_tests::{Server, wait_until};
 use serde_json::{Value as Json, json};
 use std::collections::BTreeSet;
+use std::fs;
+use std::path::PathBuf;
 
 /// The operations in an order in which each example gets its example response.
-const ORDER: [(&str, &str); 22] = [
-    ("put", "/entity/{etype}/{eid}"),
-    ("get", "/entity/{etype}/{eid}"),
-    ("post", "/action/{metric}"),
-    ("post", "/actions"),
-    ("post", "/counter/reset"),
-    ("post", "/events"),
-    ("get", "/counter/{etype}/{eid}"),
-    ("post", "/counter/batch"),
-    ("get", "/history/{metric}/{etype}/{eid}"),
-    ("post", "/history/batch"),
-    ("get", "/status/{etype}/{eid}"),
-    ("post", "/status/batch"),
-    ("post", "/feed"),
-    ("get", "/who/{metric}/{etype}/{eid}"),
-    ("get", "/user/{uid}/{metric}/{etype}"),
-    ("get", "/user/{uid}/followings"),
-    ("get", "/user/{uid}/followers"),
-    ("get", "/relation/counter"),
-    ("post", "/relation/counter/batch"),
-    ("post", "/relation/counter/reset"),
-    ("post", "/counter/adjust"),
-    ("get", "/healthz"),
+const ORDER: [(&str, &str); 19] = [
+    ("PUT", "/entity/{etype}/{eid}"),
+    ("GET", "/entity/{etype}/{eid}"),
+    ("POST", "/action/{metric}"),
+    ("POST", "/actions"),
+    ("POST", "/counter/reset"),
+    ("POST", "/events"),
+    ("GET", "/counter/{etype}/{eid}"),
+    ("POST", "/counter/batch"),
+    ("GET", "/history/{metric}/{etype}/{eid}"),
+    ("POST", "/history/batch"),
+    ("GET", "/status/{etype}/{eid}"),
+    ("POST", "/status/batch"),
+    ("POST", "/feed"),
+    ("GET", "/who/{metric}/{etype}/{eid}"),
+    ("GET", "/relation/counter"),
+    ("POST", "/relation/counter/batch"),
+    ("POST", "/relation/counter/reset"),
+    ("POST", "/counter/adjust"),
+    ("GET", "/healthz"),
 ];
 /// Operations whose responses have IDs and times of their own.
 const JOBS: [(&str, &str); 3] = [
-    ("delete", "/entity/{etype}/{eid}"),
-    ("delete", "/user/{uid}"),
-    ("get", "/jobs/{id}"),
+    ("DELETE", "/entity/{etype}/{eid}"),
+    ("DELETE", "/user/{uid}"),
+    ("GET", "/jobs/{id}"),
+];
+/// Lists of what a user did, which the consumer keeps.
+const TIMELINES: [(&str, &str); 3] = [
+    ("GET", "/user/{uid}/{metric}/{etype}"),
+    ("GET", "/user/{uid}/followings"),
+    ("GET", "/user/{uid}/followers"),
 ];
 /// Operations whose responses have the current day.
-const OF_TODAY: [(&str, &str); 1] = [("get", "/rank/{name}")];
+const OF_TODAY: [(&str, &str); 1] = [("GET", "/rank/{name}")];
 /// Operations whose responses have no example.
 const WITHOUT_EXAMPLE: [(&str, &str); 4] = [
-    ("get", "/changes"),
-    ("get", "/readyz"),
-    ("get", "/metrics"),
-    ("get", "/openapi.json"),
+    ("GET", "/changes"),
+    ("GET", "/readyz"),
+    ("GET", "/metrics"),
+    ("GET", "/openapi.json"),
 ];
-
-/// The path of an operation with its example parameters.
-fn example_path(path: &str, operation: &Json) -> String {
-    let (mut path, mut query) = (format!("/api/v1{path}"), Vec::new());
-    for parameter in operation["parameters"].as_array().into_iter().flatten() {
-        let name = parameter["name"].as_str().expect("a name");
-        let example = parameter["example"].as_str();
-        match (parameter["in"].as_str(), example) {
-            (Some("path"), example) => {
-                let example = example.unwrap_or_else(|| panic!("{path}: {name} has no example"));
-                path = path.replace(&format!("{{{name}}}"), example);
-            }
-            (Some("query"), Some(example)) => query.push(format!("{name}={example}")),
-            (_, None) => assert_eq!(parameter["required"], false, "{path}: {name}"),
-            _ => {}
-        }
-    }
-    match query.is_empty() {
-        true => path,
-        false => format!("{path}?{}", query.join("&")),
-    }
-}
-
-/// Each example of a request body, with its content type.
-fn example_bodies(operation: &Json) -> Vec<(String, String)> {
-    let contents = operation["requestBody"]["content"].as_object();
-    let text = |(content_type, content): (&String, &Json)| {
-        let example = &content["example"];
-        assert!(!example.is_null(), "{content_type}: no example");
-        let text = match content_type.as_str() {
-            "application/x-ndjson" => {
-                let lines = example.as_array().expect("a list of lines");
-                let lines: Vec<String> = lines.iter().map(Json::to_string).collect();
-                lines.join("\n")
-            }
-            _ => example.to_string(),
-        };
-        (content_type.clone(), text)
-    };
-    contents.into_iter().flatten().map(text).collect()
-}
 
 #[test]
 fn examples_are_requests_with_their_responses() {
@@ -102,48 +68,47 @@ fn examples_are_requests_with_their_responses() {
     let api = countd.api();
     let (_, document) = api.get("/api/v1/openapi.json");
     assert_eq!(document["servers"][0]["url"], "/api/v1");
-    let paths = document["paths"].as_object().expect("paths");
-    let operations: BTreeSet<(&str, &str)> = paths
-        .iter()
-        .flat_map(|(path, operations)| {
-            let operations = operations.as_object().expect("operations");
-            operations
-                .keys()
-                .map(move |method| (method.as_str(), path.as_str()))
-        })
-        .collect();
+    let operations = operations(&api);
+    let described: BTreeSet<(&str, &str)> = operations.iter().map(Operation::name).collect();
     let known: BTreeSet<(&str, &str)> = ORDER
         .into_iter()
+        .chain(TIMELINES)
         .chain(JOBS)
         .chain(OF_TODAY)
         .chain(WITHOUT_EXAMPLE)
         .collect();
-    assert_eq!(operations, known, "each operation is tried");
-    for (method, path) in ORDER {
-        let operation = &paths[path][method];
-        let target = example_path(path, operation);
-        let responses: Vec<Response> = match method {
-            "get" => vec![api.request(&target, &[], None)],
-            _ => example_bodies(operation)
+    assert_eq!(described, known, "each operation is tried");
+    for name in ORDER {
+        let operation = find(&operations, name);
+        let target = format!("/api/v1{}", operation.target());
+        let responses: Vec<Response> = match operation.method.as_str() {
+            "GET" => vec![operation.send(&api, "/api/v1")],
+            _ => operation
+                .bodies()
                 .iter()
                 .map(|(content_type, body)| {
-                    let headers = [("content-type", content_type.as_str())];
-                    api.request_text(&method.to_uppercase(), &target, &headers, body)
+                    operation.send_body(&api, &target, (content_type, body))
                 })
                 .collect(),
         };
-        assert!(!responses.is_empty(), "{method} {path}");
-        let contents = &operation["responses"]["200"]["content"];
+        assert!(!responses.is_empty(), "{name:?}");
+        let contents = &operation.description["responses"]["200"]["content"];
         for response in responses {
-            assert_eq!(response.status, 200, "{method} {target}: {}", response.json);
+            assert_eq!(response.status, 200, "{name:?} {target}: {}", response.json);
             let content_type = response.header("content-type").split(';').next();
             let content = &contents[content_type.expect("a content type")];
-            assert!(content.is_object(), "{method} {path}: {contents}");
-            if path != "/healthz" {
-                assert_eq!(response.json, content["example"], "{method} {target}");
+            assert!(content.is_object(), "{name:?}: {contents}");
+            if operation.path != "/healthz" {
+                assert_eq!(response.json, content["example"], "{name:?} {target}");
             }
         }
     }
+}
+
+fn find<'a>(operations: &'a [Operation], name: (&str, &str)) -> &'a Operation {
+    let mut operations = operations.iter();
+    let found = operations.find(|operation| operation.name() == name);
+    found.unwrap_or_else(|| panic!("{name:?} is not described"))
 }
 
 /// The fields of a JSON object.
@@ -156,31 +121,56 @@ fn jobs_have_the_form_of_their_examples() {
     let server = Server::start();
     let countd = Countd::start(&server, "");
     let api = countd.api();
-    let (_, document) = api.get("/api/v1/openapi.json");
+    let operations = operations(&api);
     let mut job = String::new();
-    for (method, path) in JOBS {
-        let operation = &document["paths"][path][method];
-        let target = match method {
-            "get" => job.clone(),
-            _ => example_path(path, operation),
+    for name in JOBS {
+        let operation = find(&operations, name);
+        let target = match operation.method.as_str() {
+            "GET" => job.clone(),
+            _ => format!("/api/v1{}", operation.target()),
         };
         wait_until("the response is as in the example", || {
-            let response = api.request_text(&method.to_uppercase(), &target, &[], "");
-            let status = response.status.to_string();
-            let example =
-                &operation["responses"][&status]["content"]["application/json"]["example"];
-            if method == "delete" {
+            let response = api.request_text(&operation.method, &target, &[], "");
+            let responses = &operation.description["responses"];
+            let of_status = &responses[response.status.to_string()];
+            let example = &of_status["content"]["application/json"]["example"];
+            if operation.method == "DELETE" {
                 job = response.header("location").to_owned();
             }
             // A job that runs has other fields than one that has ended.
             response.json["state"] == example["state"] && {
-                assert_eq!(fields(&response.json), fields(example), "{method} {target}");
+                assert_eq!(fields(&response.json), fields(example), "{target}");
                 assert_eq!(
                     response.json["kind"].is_string(),
                     example["kind"].is_string()
                 );
                 true
             }
+        });
+    }
+}
+
+#[test]
+fn timelines_are_those_of_their_examples() {
+    let server = Server::start();
+    let countd = Countd::start(&server, "");
+    let api = countd.api();
+    let (user, other) = ("113984275610238976", "113984275610241024");
+    let published = json!({ "etype": "note", "eid": "114327608932745216", "uid": user });
+    api.act("publish", published);
+    api.act("follow", json!({ "eid": other, "uid": user }));
+    api.act("follow", json!({ "eid": user, "uid": other }));
+    let operations = operations(&api);
+    for name in TIMELINES {
+        let operation = find(&operations, name);
+        let content = &operation.description["responses"]["200"]["content"]["application/json"];
+        wait_until("the consumer has counted the actions", || {
+            let mut response = operation.send(&api, "/api/v1").json;
+            if let Some(ts) = response.pointer_mut("/items/0/ts") {
+                assert!(ts.is_u64(), "{ts}");
+                *ts = content["example"]["items"][0]["ts"].clone();
+            }
+            response == content["example"]
         });
     }
 }
@@ -203,14 +193,70 @@ fn ids_in_examples_are_strings() {
     assert_eq!(unquoted.count(), 0);
 }
 
+/// The fields that hold IDs.
+const ID_FIELDS: [&str; 5] = ["eid", "uid", "uids", "author", "aggregate_id"];
+
+/// README.md, the pages of docs, and the scripts that print requests.
+fn documents() -> Vec<PathBuf> {
+    let root = workspace();
+    let mut found = ["README.md", "scripts/run", "scripts/fresh"]
+        .map(|name| root.join(name))
+        .to_vec();
+    let mut directories = vec![root.join("docs")];
+    while let Some(directory) = directories.pop() {
+        for entry in fs::read_dir(directory).expect("a directory") {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() {
+                directories.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "md") {
+                found.push(path);
+            }
+        }
+    }
+    found
+}
+
+/// The first character of each value of a JSON field in a text.
+fn values<'a>(text: &'a str, field: &str) -> impl Iterator<Item = char> + use<'a> {
+    let parts = text
+        .split(&format!("\"{field}\""))
+        .skip(1)
+        .collect::<Vec<_>>();
+    parts.into_iter().filter_map(|rest| {
+        let value = rest.trim_start().strip_prefix(':')?;
+        value.trim_start().trim_start_matches('[').chars().next()
+    })
+}
+
+#[test]
+fn ids_in_examples_of_documents_are_strings() {
+    let mut ids = 0;
+    for path in documents() {
+        let text = fs::read_to_string(&path).expect("a text");
+        for field in ID_FIELDS {
+            for first in values(&text, field) {
+                assert!(
+                    !first.is_ascii_digit(),
+                    "{}: {field} is a number",
+                    path.display()
+                );
+                ids += 1;
+            }
+        }
+    }
+    assert!(ids > 30, "{ids} IDs in examples");
+    assert_eq!(values("{\"eid\": 1}", "eid").next(), Some('1'));
+    assert_eq!(values("{\"uids\":[7]}", "uids").next(), Some('7'));
+}
+
 fn check_ids(value: &Json, ids: &mut usize) {
     match value {
         Json::Object(fields) => {
             for (name, value) in fields {
-                if ["eid", "uid", "author", "aggregate_id"].contains(&name.as_str())
-                    && !value.is_object()
-                {
-                    assert!(value.is_string(), "{name}: {value}");
+                if ID_FIELDS.contains(&name.as_str()) && !value.is_object() {
+                    let items = value.as_array();
+                    let are_strings = items.is_some_and(|items| items.iter().all(Json::is_string));
+                    assert!(value.is_string() || are_strings, "{name}: {value}");
                     *ids += 1;
                 }
                 check_ids(value, ids);

@@ -71,6 +71,9 @@ fn digests(server: &Server) -> BTreeMap<String, String> {
             "s:",
             "bm:",
             "act:dedup:event",
+            "h:agg:",
+            "tot:",
+            "toth:",
         ]
         .iter()
         .any(|prefix| key.starts_with(prefix))
@@ -223,9 +226,18 @@ fn assert_restored(mut store: TestStore, metrics: &str) {
     wait_until_drained(&store.server, PARTITIONS);
     wait_until_archived(&store.server);
     let found = digests(&store.server);
+    // What was imported is in `before` in life, and in the day of the import after a restore.
+    let is_imported = |key: &str| {
+        let of_imported = [":note:20050", ":note:n-1"];
+        key.starts_with("h:agg:") && of_imported.iter().any(|part| key.contains(part))
+    };
     for (key, digest) in &expected {
-        assert_eq!(found.get(key), Some(digest), "{key}");
+        if !is_imported(key) {
+            assert_eq!(found.get(key), Some(digest), "{key}");
+        }
     }
+    let is_of_days = |key: &&String| key.starts_with("h:agg:") || key.starts_with("tot");
+    assert!(expected.keys().filter(is_of_days).count() > 100);
     assert_matches_model(&apis[1], &model, SIZE);
     // It was reset.
     let invariants = Invariants::new([&store.server], config).without(ACTIVITY);

@@ -2,13 +2,15 @@
 
 use crate::reconcile::setup::PARTITIONS;
 use crate::replay::setup::{config, digests, wait_until_archived};
+use crate::support::invariants::Invariants;
 use crate::support::stores::{TestStore, module};
 use crate::support::{
     Api, Countd, Running, Settings, on_note, printed, run, set_schema, wait_until_drained,
 };
 use countint_tests::env::{TempDir, workspace};
-use countint_tests::wait_until;
+use countint_tests::{reply, wait_until};
 use serde_json::json;
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -31,7 +33,12 @@ fn commands(subsection: &str) -> Vec<String> {
             is_shell = line == "```sh";
         } else if is_shell {
             let line = line.split('#').next().unwrap_or_default();
-            let of_line = line.split(';').map(str::trim);
+            // A loop is one command.
+            let separator = match line.starts_with("while ") || line.starts_with("until ") {
+                true => "\n",
+                false => ";",
+            };
+            let of_line = line.split(separator).map(str::trim);
             commands.extend(of_line.filter(|one| !one.is_empty()).map(str::to_owned));
         }
     }
@@ -41,8 +48,21 @@ fn commands(subsection: &str) -> Vec<String> {
 /// Runs commands of the page on a server.
 struct Runbook<'t> {
     store: &'t mut TestStore,
+    countd: &'t mut Countd,
     config: &'t str,
     backup: PathBuf,
+}
+
+/// Whether a line of the reply to `redis-cli INFO persistence` has one of the patterns of `| grep`.
+fn has_line(store: &TestStore, filter: &str) -> bool {
+    let (command, grep) = filter.split_once(" | grep ").expect("a pattern");
+    assert_eq!(command, "redis-cli INFO persistence");
+    let info = reply::text(store.server.client().ok("INFO persistence"));
+    let options = ["-q", "-e"];
+    let patterns = grep
+        .split_whitespace()
+        .filter(|word| !options.contains(word));
+    patterns.into_iter().any(|pattern| info.contains(pattern))
 }
 
 impl Runbook<'_> {
@@ -55,17 +75,38 @@ impl Runbook<'_> {
     }
 
     fn run(&mut self, command: &str) {
+        if let Some(filter) = command.strip_prefix("while ") {
+            let filter = filter.strip_suffix("; do sleep 1; done").expect("a loop");
+            return wait_until(filter, || !has_line(self.store, filter));
+        }
+        if command.contains(" | grep ") && !command.starts_with("until ") {
+            return assert!(has_line(self.store, command), "{command}");
+        }
         let words: Vec<&str> = command.split_whitespace().collect();
         match words.as_slice() {
+            ["until", "redis-cli", "PING", ..] => wait_until("Redis has loaded its data", || {
+                self.store.server.client().run("PING") == "PONG"
+            }),
+            ["systemctl", "start", "countd"] => {
+                self.countd.launch();
+                wait_until_drained(&self.store.server, PARTITIONS);
+            }
             ["redis-cli", arguments @ ..] => {
                 drop(self.store.server.client().ok(&arguments.join(" ")));
             }
             ["cp", from, to] => drop(fs::copy(self.file(from), self.file(to)).expect("copied")),
             // It does not exist if the server had none.
             ["rm", "-r", name] => drop(fs::remove_dir_all(self.file(name))),
-            ["redis-server", "redis.conf", option, value] => {
-                let option = option.strip_prefix("--").expect("an option");
-                self.store.server.configure(&format!("{option} {value}"));
+            ["redis-server", "redis.conf", options @ ..] => {
+                for option in options.chunks(2) {
+                    let name = option[0].strip_prefix("--").expect("an option");
+                    // The test runs it in the foreground.
+                    if name != "daemonize" {
+                        self.store
+                            .server
+                            .configure(&format!("{name} {}", option[1]));
+                    }
+                }
                 self.store.server.start_again();
             }
             ["countd", "restore"] => {
@@ -117,6 +158,7 @@ fn the_runbook_restores_a_backup() {
     fs::create_dir(&backup).expect("created");
     let mut runbook = Runbook {
         store: &mut store,
+        countd: &mut countd,
         config: &config,
         backup,
     };
@@ -131,24 +173,34 @@ fn the_runbook_restores_a_backup() {
     wait_until_archived(runbook.store);
     let expected = digests(runbook.store);
     // Redis and its data are lost.
-    countd.stop();
+    runbook.countd.stop();
     runbook.store.server.kill();
-    after.iter().for_each(|command| runbook.run(command));
-    countd.launch();
-    wait_until_drained(&store.server, PARTITIONS);
-    let found = digests(&store);
+    let mut found = BTreeMap::new();
+    for command in &after {
+        runbook.run(command);
+        if command == "systemctl start countd" {
+            found = digests(runbook.store);
+        }
+    }
     let counts = ["tab:", "utab:", "rbm:", "aut"];
     let is_count = |key: &&String| counts.iter().any(|prefix| key.starts_with(prefix));
     for key in expected.keys().filter(is_count) {
         assert_eq!(found.get(key), expected.get(key), "{key}");
     }
     assert!(expected.keys().filter(is_count).count() > 30);
-    for command in commands("Rebuild") {
-        let mut runbook = Runbook {
-            store: &mut store,
-            config: &config,
-            backup: dir.path().to_owned(),
-        };
-        runbook.run(&command);
+    let mut runbook = Runbook {
+        store: &mut store,
+        countd: &mut countd,
+        config: &config,
+        backup: dir.path().to_owned(),
+    };
+    for subsection in ["Prune", "Rebuild"] {
+        let commands = commands(subsection);
+        assert!(commands.len() >= 3, "{subsection}");
+        commands.iter().for_each(|command| runbook.run(command));
     }
+    // The append-only file is complete.
+    store.restart();
+    wait_until_drained(&store.server, PARTITIONS);
+    Invariants::new([&store.server], &config).assert();
 }

@@ -63,8 +63,8 @@ const OTHER_SECTIONS: [OtherSection; 11] = [
         countd_reconcile::NAME,
         countd_reconcile::TITLE,
         |programs, scale| {
-            let rounds = measure::countd::reconcile::measure(programs, scale)?;
-            Ok(countd_reconcile::section(&rounds, &scale.countd))
+            let costs = measure::countd::reconcile::measure(programs, scale)?;
+            Ok(countd_reconcile::section(&costs, &scale.countd))
         },
     ),
     (

@@ -2,18 +2,18 @@
 
 use crate::cli::args::ArchiveCommand;
 use crate::cli::error::CommandError;
+use crate::cli::progress::ProgressLine;
 use countd::domain::config::Config;
-use countd::log::archive::{Archive, ArchiveError, Baseline, baselines};
+use countd::domain::day;
+use countd::log::archive::{
+    Archive, ArchiveError, Baseline, Before, PruneReport, accept_loss, baselines, prune,
+};
 use countd::maintenance::restore::restore;
 use countd::redis::layout::StoredLayout;
 use countd::redis::store::Store;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
-
-/// The time between two lines of progress.
-const INTERVAL: Duration = Duration::from_secs(2);
 
 /// The directory of the archive.
 pub(super) fn directory(config: &Config, given: Option<PathBuf>) -> Result<PathBuf, CommandError> {
@@ -24,7 +24,7 @@ pub(super) fn directory(config: &Config, given: Option<PathBuf>) -> Result<PathB
     })
 }
 
-/// Runs `countd archive verify` and `countd archive list`, which do not need Redis.
+/// Runs the commands that do not need Redis: `countd archive list`, `verify` and `prune`.
 ///
 /// # Errors
 /// The archive cannot be read, or is damaged.
@@ -38,7 +38,9 @@ pub fn inspect(config: &Config, command: ArchiveCommand) -> Result<(), CommandEr
                 writeln!(out, "baseline {name}")?;
             }
             for (partition, coverage) in &archive.coverage {
-                for (from, next) in &coverage.ranges {
+                let ranges = coverage.ranges.iter();
+                // What was pruned ends with an empty range.
+                for (from, next) in ranges.filter(|(from, next)| from < next) {
                     writeln!(out, "partition {partition}: offsets {from} to {}", next - 1)?;
                 }
             }
@@ -64,7 +66,23 @@ pub fn inspect(config: &Config, command: ArchiveCommand) -> Result<(), CommandEr
             }
             writeln!(out, "{} chunks with {entries} entries", archive.len())?;
         }
-        ArchiveCommand::Baseline { .. } | ArchiveCommand::End => {}
+        ArchiveCommand::Prune { before, archive } => {
+            let dir = directory(config, archive)?;
+            let before = match day::parse(&before) {
+                Some(day) => Before::Time(day * day::DAY_MS),
+                None => Before::Baseline(before),
+            };
+            let PruneReport {
+                chunks,
+                segments,
+                baselines,
+            } = prune(&dir, &before)?;
+            writeln!(
+                out,
+                "deleted {chunks} chunks, {segments} segments and {baselines} baselines"
+            )?;
+        }
+        ArchiveCommand::Baseline { .. } | ArchiveCommand::AcceptLoss | ArchiveCommand::End => {}
     }
     Ok(())
 }
@@ -81,6 +99,19 @@ pub async fn end(store: &Store) -> Result<(), CommandError> {
     Ok(())
 }
 
+/// Runs `countd archive accept-loss`.
+///
+/// # Errors
+/// Redis failed.
+pub async fn accept(store: &Store) -> Result<(), CommandError> {
+    accept_loss(store).await?;
+    writeln!(
+        io::stdout(),
+        "countd can be started with this data; what only the archive has will be replaced"
+    )?;
+    Ok(())
+}
+
 /// Runs `countd restore`.
 ///
 /// # Errors
@@ -91,14 +122,12 @@ pub async fn run_restore(
     archive: Option<PathBuf>,
 ) -> Result<(), CommandError> {
     let dir = directory(config, archive)?;
-    let mut printed = Instant::now();
-    let progress = |chunk: usize, chunks: usize, entries: u64| {
-        if printed.elapsed() >= INTERVAL {
-            printed = Instant::now();
-            eprintln!("{chunk} of {chunks} chunks, {entries} entries");
-        }
+    let mut line = ProgressLine::new();
+    let progress = |chunk: usize, chunks: usize| {
+        line.show("applying chunks", chunk as u64, Some(chunks as u64));
     };
     let report = restore(store, config, &dir, progress).await?;
+    line.finish();
     let (entries, chunks) = (report.replayed, report.chunks);
     writeln!(
         io::stdout(),

@@ -91,7 +91,7 @@ pub enum Command {
     ///
     /// Exit status: 0 if no counter differs any more, 3 if some do (with --dry-run).
     Rebuild(RebuildCommand),
-    /// List, check and end the event archive, and take baselines
+    /// List, check, prune and end the event archive, and take baselines
     #[command(subcommand)]
     Archive(ArchiveCommand),
     /// Bring data from a snapshot of Redis up to date with the event archive
@@ -207,6 +207,21 @@ pub enum ArchiveCommand {
         #[arg(long, value_name = "DIR")]
         archive: Option<PathBuf>,
     },
+    /// Delete the oldest part of the archive
+    ///
+    /// Processes may write to the archive meanwhile. A restore needs a snapshot that is younger, and a rebuild a baseline that is.
+    Prune {
+        /// The name of a baseline (see `archive list`), from which a rebuild can start, or a date (UTC)
+        #[arg(long, value_name = "BASELINE|YYYY-MM-DD")]
+        before: String,
+        /// Directory of the archive; log.archive.dir by default
+        #[arg(long, value_name = "DIR")]
+        archive: Option<PathBuf>,
+    },
+    /// Use data that is older than the archive without restoring it
+    ///
+    /// What only the archive has is lost: it is replaced as offsets are used again.
+    AcceptLoss,
     /// Archive nothing any more: logs are trimmed without it. Stop all consumers first
     End,
 }

@@ -8,8 +8,10 @@ use countd::domain::ids::Name;
 use countd::domain::keys::{Partition, StoragePhase};
 use countd::log::inspect::{Inspection, inspect};
 use countd::maintenance::storage::{MAX_LEFTOVERS, Target, leftovers};
+use countd::redis::processes::live_processes;
 use countd::redis::script::CounterBackend;
 use countd::redis::store::Store;
+use countd::repair::other_processes;
 use countd::storage::schema::{Schemas, user_schema_id};
 use std::collections::BTreeSet;
 use std::io::{self, Write};
@@ -70,6 +72,7 @@ pub async fn check(config: &Config, store: Store) -> Result<(), CommandError> {
     note_storage(config, &store, &mut out)?;
     note_reverse(config, &store, &mut out)?;
     note_external(&store, &mut out)?;
+    note_counting(config, &store, &mut out).await?;
     note_leftovers(config, &store, &mut out).await?;
     let damage = inspect_all(&store).await?;
     for failure in &damage.partitions {
@@ -224,6 +227,30 @@ fn note_external(store: &Store, out: &mut impl Write) -> io::Result<()> {
         writeln!(
             out,
             "note: {name} is not compared with its facts, because events of it without facts were counted"
+        )?;
+    }
+    Ok(())
+}
+
+/// Notes why counters are not compared now, if they are not.
+async fn note_counting(
+    config: &Config,
+    store: &Store,
+    out: &mut impl Write,
+) -> Result<(), CommandError> {
+    let others = other_processes(store, config).await?;
+    for process in &others {
+        writeln!(
+            out,
+            "note: process {process} has other settings of metrics (`count`, `facts`, `daily`) than this configuration: counters are not compared while both are used"
+        )?;
+    }
+    let live = live_processes(store).await.map_err(StoreError::from)?;
+    let is_used = !live.is_empty();
+    if others.is_empty() && is_used && store.layout().counting.is_empty() {
+        writeln!(
+            out,
+            "note: counters are not compared until all events of other settings are counted"
         )?;
     }
     Ok(())

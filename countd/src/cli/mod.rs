@@ -7,6 +7,7 @@ pub mod check;
 pub mod commands;
 pub mod error;
 pub mod import;
+mod progress;
 pub mod rebuild;
 pub mod reconcile;
 pub mod reverse;

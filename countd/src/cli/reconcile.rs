@@ -2,19 +2,15 @@
 
 use crate::cli::args::ReconcileCommand;
 use crate::cli::error::CommandError;
+use crate::cli::progress::ProgressLine;
 use countd::domain::config::Config;
 use countd::domain::event::CheckMode;
 use countd::domain::ids::{Entity, Id, Name};
 use countd::maintenance::reconcile::{Context, Report, Scope, reconcile};
 use countd::redis::store::Store;
 use countd::storage::catalog::Catalog;
-use indicatif::{ProgressBar, ProgressStyle};
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
-
-/// The time between two lines of progress within a step.
-const INTERVAL: Duration = Duration::from_secs(2);
 
 /// Counters differ still. The exit status is 3.
 #[derive(Debug, thiserror::Error)]
@@ -38,23 +34,10 @@ pub async fn run(
     };
     let catalog = Catalog::new(config, store.clone());
     let context = Context { store, catalog };
-    let bar = io::stderr().is_terminal().then(new_bar);
-    let (mut last_step, mut last_time) = (String::new(), Instant::now());
-    let mut progress = |step: &str, entities: u64| match &bar {
-        Some(bar) => {
-            bar.set_message(step.to_owned());
-            bar.set_position(entities);
-        }
-        None if !last_step.is_empty() && last_time.elapsed() < INTERVAL => {}
-        None => {
-            eprintln!("{step}: {entities} entities");
-            (last_step, last_time) = (step.to_owned(), Instant::now());
-        }
-    };
+    let mut line = ProgressLine::new();
+    let mut progress = |step: &str, done, all| line.show(step, done, all);
     let report = reconcile(&context, &scope, mode, &mut progress).await?;
-    if let Some(bar) = bar {
-        bar.finish_and_clear();
-    }
+    line.finish();
     let mut out = io::stdout().lock();
     match command.json {
         true => writeln!(
@@ -65,15 +48,6 @@ pub async fn run(
         false => print(&report, &mut out)?,
     }
     Ok(report.left())
-}
-
-fn new_bar() -> ProgressBar {
-    let bar = ProgressBar::new_spinner();
-    let style = ProgressStyle::with_template("{spinner} {msg}: {human_pos} entities, {per_sec}");
-    if let Ok(style) = style {
-        bar.set_style(style);
-    }
-    bar
 }
 
 fn scope(config: &Config, command: &ReconcileCommand) -> Result<Scope, CommandError> {
@@ -117,4 +91,40 @@ fn print(report: &Report, out: &mut impl Write) -> io::Result<()> {
         )?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use countd::maintenance::reconcile::MetricReport;
+
+    #[test]
+    fn a_table_has_a_row_for_each_metric() {
+        let mut report = Report::default();
+        for (name, of) in [
+            (
+                "like",
+                MetricReport {
+                    checked: 1_000_000,
+                    differing: 3,
+                    corrected: 2,
+                    difference: 1_004,
+                    largest: 1_000,
+                    unchecked: 1,
+                },
+            ),
+            ("a-long-name", MetricReport::default()),
+        ] {
+            let name = Name::new(name).expect("a name");
+            report.metrics.insert(name, of);
+        }
+        let mut table = Vec::new();
+        print(&report, &mut table).expect("written");
+        let expected = "\
+metric          compared    differing    corrected   difference      largest    unchecked
+a-long-name            0            0            0            0            0            0
+like             1000000            3            2         1004         1000            1
+";
+        assert_eq!(String::from_utf8(table).expect("a text"), expected);
+    }
 }

@@ -29,6 +29,8 @@ const STREAM_COST: usize = 8;
 const MOVE_COST: usize = 12;
 /// The cost of a counter that is checked.
 const CHECK_COST: usize = 40;
+/// The cost of adding up the days of a counter that is checked: about 1,000 days.
+const DAY_CHECK_COST: usize = 800;
 /// The maximum number of entities that a batch announces.
 const MAX_CHANGES: usize = 10_000;
 /// The maximum number of dead letters in a batch. Their payloads are kept in memory.
@@ -144,6 +146,7 @@ impl Accumulator {
             + batch.timelines.len() * TIMELINE_COST
             + batch.moves.len() * MOVE_COST
             + batch.checks.len() * CHECK_COST
+            + batch.checks.daily() * DAY_CHECK_COST
             + batch.days.len() * DAY_COST
             + batch.ranks.cost()
             + batch.days.streamed() * STREAM_COST;

@@ -11,7 +11,7 @@ use crate::domain::error::StoreError;
 use crate::domain::health::Health;
 use crate::domain::keys::Partition;
 use crate::log::archive::{self, ArchiveError, ArchivedRange, Chunk, Index, OffsetRange};
-use crate::log::archive::{Outcome, Record, Segment};
+use crate::log::archive::{ArchiveGuard, Outcome, Record, Segment};
 use crate::log::{Acknowledgement, EventLog, Streams};
 use crate::redis::store::Store;
 use std::collections::{BTreeMap, HashMap};
@@ -52,6 +52,7 @@ pub(super) struct Archiver {
     health: Health,
     log: Streams,
     index: Index,
+    guard: ArchiveGuard,
     segment: Option<Segment>,
     untrimmed: BTreeMap<Partition, Untrimmed>,
     trimmed_at: Instant,
@@ -62,6 +63,7 @@ impl Archiver {
         Archiver {
             log: Streams::new(store.clone(), &config),
             index: Index::of(&dir),
+            guard: ArchiveGuard::new(store.clone(), &dir),
             segment: None,
             untrimmed: BTreeMap::new(),
             trimmed_at: Instant::now(),
@@ -116,6 +118,7 @@ impl Archiver {
     /// Archives what was counted. Returns whether nothing is left.
     async fn archive(&mut self, partitions: &[Partition]) -> Result<bool, ArchiveError> {
         let waiting = self.waiting(partitions).await?;
+        self.guard.keep().await?;
         let mut is_complete = true;
         let (mut chunk, mut bytes) = (Chunk::default(), 0);
         for (partition, from, position) in waiting {
@@ -140,12 +143,19 @@ impl Archiver {
 
     /// The partitions with counted entries that are not archived: the first such offset, and the position.
     async fn waiting(
-        &self,
+        &mut self,
         partitions: &[Partition],
     ) -> Result<Vec<(Partition, u64, u64)>, StoreError> {
         // Before the positions, so that they are not behind.
         let archived = archive::load(&self.store, partitions).await?;
         let positions = load_next_offsets(&self.store, partitions).await?;
+        for (partition, archived) in partitions.iter().zip(&archived) {
+            // Redis has lost writes. What the log has at these offsets now is not archived, and must not be trimmed.
+            let untrimmed = self.untrimmed.get(partition);
+            if untrimmed.is_some_and(|untrimmed| *archived < Some(untrimmed.next)) {
+                self.untrimmed.remove(partition);
+            }
+        }
         let mut waiting = Vec::new();
         for ((partition, archived), position) in partitions.iter().zip(archived).zip(positions) {
             let (Some(position), true) = (position, archived != position) else {
@@ -250,6 +260,16 @@ impl Archiver {
             .all(|(range, archived)| archived == Some(range.from))
         {
             tracing::debug!("another process has archived these entries");
+            return Ok(false);
+        }
+        if !self.guard.permits(&partitions).await? {
+            tracing::warn!("Redis has lost writes; the archive is checked");
+            self.untrimmed.clear();
+            return Ok(false);
+        }
+        if !self.segment.as_ref().is_some_and(Segment::exists) {
+            tracing::debug!("the segment was pruned");
+            self.segment = None;
             return Ok(false);
         }
         let ranges = archived_ranges(&chunk);

@@ -115,6 +115,12 @@ impl Checks {
         self.checks.len()
     }
 
+    /// The number of checks of counters with counts by day.
+    pub fn daily(&self) -> usize {
+        let checks = self.checks.iter();
+        checks.filter(|check| check.item.days.is_some()).count()
+    }
+
     /// Updates the metrics by the reply of a commit.
     pub fn record(&self, reply: &[usize]) {
         let Some((count, found)) = reply.split_first() else {

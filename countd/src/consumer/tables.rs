@@ -3,6 +3,7 @@
 use crate::domain::ids::{Entity, Id, Name};
 use crate::domain::keys::{Keys, Partition};
 use hashbrown::{HashMap, HashSet};
+use std::collections::BTreeSet;
 
 /// The tables with the same entity type and schema, one for each partition; or those of users.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -164,6 +165,16 @@ impl TableUpdates {
             eid,
         });
         Some((schema, entities.collect()))
+    }
+
+    /// The users that have rows in the table at this key; `None` if it is not a table of users.
+    pub fn users_at(&self, keys: Keys, key: &str) -> Option<BTreeSet<Id>> {
+        let mut tables = self.tables.iter();
+        let table = tables
+            .find(|of| **of == TableRef::of_users(of.partition) && self.key(keys, **of) == key)?;
+        let rows = self.deltas.keys().filter(|(of, ..)| of == table);
+        let users = rows.filter_map(|(_, row, _)| Id::new(row.to_string()).ok());
+        Some(users.collect())
     }
 
     /// The number of tables.

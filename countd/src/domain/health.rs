@@ -1,6 +1,7 @@
 //! Failed partitions and their reasons. The consumer reports failures; `/readyz`, the metrics and the log show them.
 
 use crate::domain::keys::Partition;
+use crate::domain::sweep_ages::SweepAges;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -34,13 +35,18 @@ struct HealthState {
     archive_problem: Option<String>,
 }
 
-/// The health of the partitions assigned to this process. Cheap to clone.
+/// The health of the partitions assigned to this process, and the ages of its sweeps. Cheap to clone.
 #[derive(Clone, Default)]
-pub struct Health(Arc<Mutex<HealthState>>);
+pub struct Health(Arc<Mutex<HealthState>>, SweepAges);
 
 impl Health {
     fn lock(&self) -> MutexGuard<'_, HealthState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The ages of the sweeps of this process.
+    pub fn sweeps(&self) -> &SweepAges {
+        &self.1
     }
 
     /// Marks a part of a partition as failed. Returns true if it had not failed before.

@@ -12,4 +12,5 @@ pub mod ids;
 pub mod keys;
 pub mod op;
 pub mod space_saving;
+pub mod sweep_ages;
 pub mod text;

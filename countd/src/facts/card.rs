@@ -15,6 +15,13 @@ const WRONG_TYPE: &[u8] = b"TYPE";
 /// What `sources.lua` replies for more facts than one step can count.
 const LARGE: &[u8] = b"LARGE";
 
+/// The number of chunks that a script counts without a recount, as in sources.lua.
+pub(super) const MAX_CHUNKS: u64 = 1_024;
+/// The cost of a key of facts, in tenths of a microsecond.
+const SET_COST: u64 = 5;
+/// The cost of a chunk of bits.
+const CHUNK_COST: u64 = 12;
+
 /// Where a script finds the facts of a metric on an entity to count them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CardSource {
@@ -22,6 +29,18 @@ pub struct CardSource {
     keys: Vec<String>,
     /// Further keys, whose names an index has.
     indexed: KeyTemplate,
+}
+
+/// What counting the facts of a source costs, in tenths of a microsecond of the server's time.
+pub struct CardCost<'s> {
+    /// The cost without the members of the index.
+    pub known: u64,
+    /// The index, a sorted set.
+    pub index: Option<&'s str>,
+    /// The cost of a member of the index.
+    pub member: u64,
+    /// The maximum number of members that a script counts.
+    pub max_members: u64,
 }
 
 /// The number of facts of a metric on an entity.
@@ -111,6 +130,22 @@ impl CardSource {
         match (self.kind, self.keys.as_slice()) {
             ("ids", [key]) => Some(key),
             _ => None,
+        }
+    }
+
+    /// What counting its facts costs.
+    pub fn cost(&self) -> CardCost<'_> {
+        let (member, max_members) = match self.kind {
+            "bits" => (CHUNK_COST, MAX_CHUNKS),
+            "days" => (SET_COST, u64::MAX),
+            _ => (0, 0),
+        };
+        let index = self.keys.first().filter(|_| member > 0);
+        CardCost {
+            known: SET_COST * self.keys.len() as u64,
+            index: index.map(String::as_str),
+            member,
+            max_members,
         }
     }
 

@@ -5,7 +5,7 @@
 //! So a comparison after a recount is as exact as one that counts the facts itself. A process that ends in the midst loses nothing: any other
 //! one continues.
 
-use super::card::CardSource;
+use super::card::{CardSource, MAX_CHUNKS};
 use crate::domain::error::StoreError;
 use crate::redis::call::RedisCall;
 use crate::redis::permissions::Permissions;
@@ -20,8 +20,6 @@ const PERMISSIONS: &[&str] = &["ZCARD {chunks}"];
 
 /// The part of the key of the Hash that takes the place of the number of a chunk.
 pub(super) const RECOUNT: &str = "recount";
-/// The number of chunks that a script counts without a recount, as in sources.lua.
-const MAX_CHUNKS: u64 = 1_024;
 /// The maximum number of steps: all chunks twice, in case the Hash expires once.
 const MAX_STEPS: u32 = 2 * 131_072 / 512;
 

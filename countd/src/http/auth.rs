@@ -2,9 +2,11 @@
 
 use super::app::App;
 use super::request_log;
-use crate::domain::config::{Right, Token};
+use crate::domain::config::{Nature, Right, Token};
 use crate::domain::error::Problem;
 use crate::domain::ids::{Id, Name};
+use crate::domain::op::Op;
+use crate::ingest::actions::Action;
 use axum::extract::{FromRequestParts, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderValue, header};
@@ -36,6 +38,38 @@ impl Caller {
             Some(own) if own != uid => Err(Problem::UidMismatch),
             _ => Ok(()),
         }
+    }
+
+    /// Checks that the caller may send an action on a metric. A user acts for themselves. Unless `[auth.jwt]` permits it, they do not
+    /// decide for other users either: who the author of an entity is, and that an action was not performed.
+    ///
+    /// # Errors
+    /// [`Problem::UidMismatch`] or [`Problem::Forbidden`].
+    pub fn check_action(&self, app: &App, metric: &str, action: &Action) -> Result<(), Problem> {
+        let Some(own) = &self.uid else {
+            return Ok(());
+        };
+        self.check_uid(&action.uid)?;
+        let jwt = &app.config.auth.jwt;
+        let names_other = action.author.as_ref().is_some_and(|author| author != own);
+        if names_other && !jwt.may_name_authors {
+            return Err(Problem::Forbidden(
+                "author: the token of a user permits only the user's own ID".to_owned(),
+            ));
+        }
+        // Nothing records which user performed a repeatable metric, so a removal may undo the action of another user.
+        let is_repeatable = |metric: &str| {
+            let metric = app.catalog.metric(metric);
+            metric.is_ok_and(|(_, metric)| metric.nature == Nature::Repeatable)
+        };
+        let removes = action.op == Some(Op::Remove) && is_repeatable(metric);
+        if removes && !jwt.may_remove_repeatable {
+            return Err(Problem::Forbidden(
+                "op: the token of a user does not permit removals of a repeatable metric"
+                    .to_owned(),
+            ));
+        }
+        Ok(())
     }
 
     /// Whether the caller is a user, who acts only for themselves.

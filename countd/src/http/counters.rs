@@ -8,9 +8,11 @@ use super::extract::{
 use super::items::parse_list;
 use super::json::Json;
 use super::rate_limit::Client;
+use super::telemetry::RequestTraceId;
 use crate::domain::error::Problem;
 use crate::domain::ids::{Entity, Id, Name};
 use crate::query::reads::Counts;
+use axum::Extension;
 use axum::extract::State;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
@@ -79,6 +81,7 @@ pub struct CounterParams {
 )]
 pub async fn counter(
     State(app): State<App>,
+    Extension(RequestTraceId(trace_id)): Extension<RequestTraceId>,
     PathParams((etype, eid)): PathParams<(String, String)>,
     QueryParams(params): QueryParams<CounterParams>,
 ) -> Result<Json<EntityCounts>, Problem> {
@@ -89,7 +92,7 @@ pub async fn counter(
     };
     let mut counts = app
         .queries
-        .counters(std::slice::from_ref(&entity), &metrics)
+        .counters(std::slice::from_ref(&entity), &metrics, &trace_id)
         .await?;
     let counts = counts.pop().transpose()?.unwrap_or_default();
     Ok(Json(EntityCounts::new(entity, counts)))
@@ -126,8 +129,8 @@ pub struct CounterBatchResponse {
 
 /// Retrieve the counters of many entities
 ///
-/// Returns the counters of, for example, a page of a feed, in one round trip to each Redis node. The items are in the order of the
-/// request. An entity whose key is damaged has an `error`; the others are not affected.
+/// Returns the counters of, for example, a page of a feed, in one round trip to each Redis node. Entities whose counters are all 0 are
+/// checked for lost counters in a second one, at most once in `rebuild.zero_seconds`. The items are in the order of the request. An entity whose key is damaged has an `error`; the others are not affected.
 #[utoipa::path(
     post,
     path = "/counter/batch",
@@ -137,6 +140,7 @@ pub struct CounterBatchResponse {
 )]
 pub async fn counter_batch(
     State(app): State<App>,
+    Extension(RequestTraceId(trace_id)): Extension<RequestTraceId>,
     client: Client,
     JsonBytes(body): JsonBytes,
 ) -> Result<Json<CounterBatchResponse>, Problem> {
@@ -150,7 +154,7 @@ pub async fn counter_batch(
     drop(body);
     client.acquire_rest(&app.limits, entities.len()).await?;
     let _items_permit = app.budget.reserve_items(entities.len()).await?;
-    let counts = app.queries.counters(&entities, &metrics).await?;
+    let counts = app.queries.counters(&entities, &metrics, &trace_id).await?;
     let items = entities.into_iter().zip(counts);
     let items = items
         .map(|(entity, counts)| EntityCountsResult::new(entity, counts))

@@ -88,7 +88,7 @@ const COUNTERS: [(&str, &str); 22] = [
 /// The number of counters with labels, which are at the end of the list.
 const WITH_LABELS: usize = 4;
 
-const GAUGES: [(&str, &str); 7] = [
+const GAUGES: [(&str, &str); 11] = [
     (
         "countd_archive_failed",
         "Whether the archive cannot be written",
@@ -111,7 +111,23 @@ const GAUGES: [(&str, &str); 7] = [
     ),
     (
         "countd_reconcile_sweep_seconds",
-        "Time since every counter of the assigned partitions was last compared with its facts, by the slowest sweep",
+        "Age of the oldest unfinished sweep over the counters of the assigned partitions",
+    ),
+    (
+        "countd_reconcile_stopped",
+        "Whether the last round compared no counters, because processes or uncounted events have other settings, or Redis failed",
+    ),
+    (
+        "countd_author_sweep_seconds",
+        "Time since the last sweep over authors ended",
+    ),
+    (
+        "countd_follower_sweep_seconds",
+        "Time since the last sweep over the facts on users ended",
+    ),
+    (
+        "countd_fact_sweep_seconds",
+        "Time since the last sweep over the facts of users ended",
     ),
     (
         "countd_metrics_without_source",

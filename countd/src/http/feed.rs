@@ -8,11 +8,13 @@ use super::extract::{JsonBytes, parse_json};
 use super::items::parse_list;
 use super::json::Json;
 use super::rate_limit::Client;
+use super::telemetry::RequestTraceId;
 use super::users::optional_names;
 use crate::domain::error::Problem;
 use crate::domain::ids::{Entity, Id, Name};
 use crate::query::reads::Counts;
 use crate::query::status::Status;
+use axum::Extension;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -73,8 +75,9 @@ pub struct FeedResponse {
 
 /// Retrieve counters and statuses of a feed
 ///
-/// Returns the counters of a page of entities and what a user did to them, in one round trip to each Redis node. The items are in the
-/// order of the request. An entity with a damaged key has an `error`; the others are not affected.
+/// Returns the counters of a page of entities and what a user did to them, in one round trip to each Redis node. Entities whose counters are
+/// all 0 are checked for lost counters in a second one, at most once in `rebuild.zero_seconds`. The items are in the order of the request.
+/// An entity with a damaged key has an `error`; the others are not affected.
 #[utoipa::path(
     post,
     path = "/feed",
@@ -106,6 +109,7 @@ pub struct FeedResponse {
 )]
 pub async fn feed(
     State(app): State<App>,
+    Extension(RequestTraceId(trace_id)): Extension<RequestTraceId>,
     client: Client,
     caller: Caller,
     JsonBytes(body): JsonBytes,
@@ -127,7 +131,8 @@ pub async fn feed(
         .acquire(&uid, entities.len().max(1))
         .await?;
     let _items_permit = app.budget.reserve_items(entities.len()).await?;
-    let items = app.pages.feed(&entities, &uid, metrics.as_deref()).await?;
+    let metrics = metrics.as_deref();
+    let items = app.pages.feed(&entities, &uid, metrics, &trace_id).await?;
     let items = entities.into_iter().zip(items);
     let items = items.map(|(entity, item)| match item {
         Ok((counts, status)) => {

@@ -80,7 +80,6 @@ pub struct EntityHistory {
     #[schema(example = "2024-03-01")]
     to: String,
     /// The unit.
-    #[schema(inline)]
     by: HistoryUnit,
     /// The count of each unit. Months at the ends of the range have only the days of the range.
     items: Vec<HistoryItem>,
@@ -191,19 +190,11 @@ pub struct HistoryBatchRequest<'a> {
     items: &'a RawValue,
     /// The first day. By default, 29 days before the last one.
     #[serde(default)]
-    #[schema(
-        nullable = false,
-        pattern = "^[0-9]{4}-[0-9]{2}-[0-9]{2}$",
-        example = "2024-02-28"
-    )]
+    #[schema(pattern = "^[0-9]{4}-[0-9]{2}-[0-9]{2}$", example = "2024-02-28")]
     from: Option<String>,
     /// The last day, at most 92 days in all. By default, today.
     #[serde(default)]
-    #[schema(
-        nullable = false,
-        pattern = "^[0-9]{4}-[0-9]{2}-[0-9]{2}$",
-        example = "2024-03-01"
-    )]
+    #[schema(pattern = "^[0-9]{4}-[0-9]{2}-[0-9]{2}$", example = "2024-03-01")]
     to: Option<String>,
 }
 

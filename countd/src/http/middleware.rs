@@ -52,6 +52,8 @@ async fn observe(rules: RouteRules, request: Request, next: Next) -> Response {
     let method = match *request.method() {
         Method::GET => "GET",
         Method::POST => "POST",
+        Method::PUT => "PUT",
+        Method::DELETE => "DELETE",
         _ => "other",
     };
     let response = run(rules, request, next).await;

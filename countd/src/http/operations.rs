@@ -70,6 +70,7 @@ pub async fn readyz(State(app): State<App>) -> Result<String, Problem> {
 )]
 pub async fn metrics(State(app): State<App>) -> Response {
     let content_type = [(header::CONTENT_TYPE, "text/plain; version=0.0.4")];
+    app.health.sweeps().report();
     (content_type, without_nan(&app.metrics.render())).into_response()
 }
 

@@ -51,7 +51,7 @@ pub struct Timeline {
         ("etype" = Name, Path, description = "The entity type", example = "note"),
         PageParams
     ),
-    responses((status = 200, description = "A page of entities", body = Timeline, example = json!({ "items": [], "cursor": null })), ErrorResponses)
+    responses((status = 200, description = "A page of entities", body = Timeline, example = json!({ "items": [{ "eid": "114327608932745216", "ts": 1_795_348_800_000_u64 }], "cursor": null })), ErrorResponses)
 )]
 pub async fn user_timeline(
     State(app): State<App>,
@@ -84,7 +84,7 @@ pub async fn user_timeline(
     path = "/user/{uid}/followings",
     tag = "Users",
     params(("uid" = Id, Path, description = "The ID of the user", example = "113984275610238976"), PageParams),
-    responses((status = 200, description = "A page of users", body = UserPage, example = json!({ "users": [], "cursor": null })), ErrorResponses)
+    responses((status = 200, description = "A page of users", body = UserPage, example = json!({ "users": ["113984275610241024"], "cursor": null })), ErrorResponses)
 )]
 pub async fn followings(
     State(app): State<App>,
@@ -114,7 +114,7 @@ pub async fn followings(
     path = "/user/{uid}/followers",
     tag = "Users",
     params(("uid" = Id, Path, description = "The ID of the user", example = "113984275610238976"), PageParams),
-    responses((status = 200, description = "A page of users", body = UserPage, example = json!({ "users": [], "cursor": null })), ErrorResponses)
+    responses((status = 200, description = "A page of users", body = UserPage, example = json!({ "users": ["113984275610241024"], "cursor": null })), ErrorResponses)
 )]
 pub async fn followers(
     State(app): State<App>,

@@ -8,10 +8,12 @@ use super::extract::{JsonBody, JsonBytes, QueryParams, name_list, parse_json, to
 use super::idempotency::{IdempotencyKey, respond};
 use super::items::parse_list;
 use super::rate_limit::Client;
+use super::telemetry::RequestTraceId;
 use super::users::user_id;
 use crate::domain::error::Problem;
 use crate::domain::ids::{Id, Name};
 use crate::query::reads::Counts;
+use axum::Extension;
 use axum::Json;
 use axum::extract::State;
 use axum::response::Response;
@@ -55,6 +57,7 @@ pub struct UserParams {
 )]
 pub async fn relation(
     State(app): State<App>,
+    Extension(RequestTraceId(trace_id)): Extension<RequestTraceId>,
     QueryParams(params): QueryParams<UserParams>,
 ) -> Result<Json<UserCounts>, Problem> {
     let uid = user_id(params.uid)?;
@@ -63,7 +66,8 @@ pub async fn relation(
         None => Vec::new(),
     };
     let uids = std::slice::from_ref(&uid);
-    let mut counts = app.queries.user_counters(uids, &counters).await?;
+    let reading = app.queries.user_counters(uids, &counters, &trace_id);
+    let mut counts = reading.await?;
     let counts = counts.pop().transpose()?.unwrap_or_default();
     Ok(Json(UserCounts { uid, counts }))
 }
@@ -121,6 +125,7 @@ pub struct FailedUser {
 )]
 pub async fn relation_batch(
     State(app): State<App>,
+    Extension(RequestTraceId(trace_id)): Extension<RequestTraceId>,
     client: Client,
     JsonBytes(body): JsonBytes,
 ) -> Result<Json<UserCountsBatchResponse>, Problem> {
@@ -134,7 +139,8 @@ pub async fn relation_batch(
     drop(body);
     client.acquire_rest(&app.limits, uids.len()).await?;
     let _items_permit = app.budget.reserve_items(uids.len()).await?;
-    let counts = app.queries.user_counters(&uids, &counters).await?;
+    let reading = app.queries.user_counters(&uids, &counters, &trace_id);
+    let counts = reading.await?;
     let items = uids.into_iter().zip(counts);
     let items = items
         .map(|(uid, counts)| match counts {

@@ -181,7 +181,7 @@ pub struct PageParams {
     /// The `cursor` of the previous page. By default, the first page is returned.
     #[param(pattern = "^[A-Za-z0-9_.-]{1,128}$")]
     cursor: Option<String>,
-    /// The maximum number of users, 100 by default and at most `http.max_batch`.
+    /// The maximum number of items, 100 by default and at most `http.max_batch`.
     // The document adds the maximum.
     #[param(minimum = 1)]
     limit: Option<usize>,

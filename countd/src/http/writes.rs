@@ -29,6 +29,9 @@ use utoipa::ToSchema;
 /// Retries of a *once* metric are safe: a repeated action changes nothing. Retries of a repeatable metric count again unless they
 /// carry the same idempotency key, in the header `Idempotency-Key` or in the field `idempotencyKey`. The retry then gets the first
 /// answer, with the header `Idempotent-Replayed: true`. The same key with another author is rejected (`key_reused`).
+///
+/// With a JSON Web Token, `uid` and `author` are the user's own ID, and repeatable metrics cannot be removed, unless the settings
+/// `auth.jwt.may_name_authors` and `auth.jwt.may_remove_repeatable` permit it (403, `uid_mismatch` or `forbidden`).
 #[utoipa::path(
     post,
     path = "/action/{metric}",
@@ -45,7 +48,7 @@ pub async fn action(
     key: IdempotencyKey,
     JsonBody(mut action): JsonBody<Action>,
 ) -> Result<Response, Problem> {
-    caller.check_uid(&action.uid)?;
+    caller.check_action(&app, &metric, &action)?;
     action.idempotency_key = key.or_field(action.idempotency_key)?;
     if action.metric.is_some() {
         return Err(Problem::Unprocessable(
@@ -65,7 +68,8 @@ pub async fn action(
 /// Performs the actions in order, in one round trip to each Redis node. The body is NDJSON: one action with its `metric` per line.
 ///
 /// The response has one line for each action, in the same order: an `ActionOutcome`, or a
-/// `FailedItem` with the code of the error. One failed action does not affect the others.
+/// `FailedItem` with the code of the error. One failed action does not affect the others. A JSON Web Token permits the same actions
+/// as in `POST /action/{metric}`.
 #[utoipa::path(
     post,
     path = "/actions",
@@ -128,10 +132,12 @@ async fn prepare_line(
     trace_id: &str,
 ) -> Result<(Id, PreparedAction), Problem> {
     let action: Action = parse_json(line)?;
+    // The user is checked first, as in `/action/{metric}`.
     caller.check_uid(&action.uid)?;
     let Some(metric) = &action.metric else {
         return Err(Problem::Malformed("metric: missing".to_owned()));
     };
+    caller.check_action(app, metric.as_str(), &action)?;
     let prepared = app
         .actions
         .prepare(metric.as_str(), &action, trace_id)

@@ -17,10 +17,10 @@ pub struct Action {
     pub eid: Id,
     /// The user who acts.
     pub uid: Id,
-    /// `add` (the default) performs the action, `remove` undoes it.
+    /// `add` (the default) performs the action, `remove` undoes it. A JSON Web Token does not permit removals of repeatable metrics.
     pub op: Option<Op>,
     /// The author of the entity. The first action that names one registers them; later actions need not name them. Another one is
-    /// refused with `author_mismatch`.
+    /// refused with `author_mismatch`. With a JSON Web Token, only the user themselves.
     pub author: Option<Id>,
     /// Makes retries safe: within the deduplication window (`dedup.window_seconds`), a repeated action with the same key changes nothing
     /// and gets the first answer. The same as the header `Idempotency-Key`.

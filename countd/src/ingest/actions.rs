@@ -137,6 +137,7 @@ impl Actions {
             ts,
             counted: metric.count == Count::Now,
             corrected: Vec::new(),
+            retried: None,
         };
         self.build(metric, op, action, &event, counter.as_ref())
     }

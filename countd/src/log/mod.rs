@@ -11,6 +11,7 @@ mod entry;
 mod foreign_ids;
 pub mod inspect;
 mod offset;
+mod partition_reads;
 mod permissions;
 mod read_size;
 mod reader;

@@ -1,7 +1,7 @@
 //! The permissions that using the log requires.
 
 use super::archive;
-use super::{dead_letters, foreign_ids, inspect, reset, retention, stream_log};
+use super::{dead_letters, foreign_ids, inspect, partition_reads, reset, retention, stream_log};
 use crate::redis::permissions::Permissions;
 
 /// The permissions to append to the log.
@@ -13,7 +13,7 @@ pub fn producer_permissions() -> Permissions {
 /// The permissions to read and trim the log, and to keep its dead letters within their limit.
 pub fn consumer_permissions(is_cluster: bool) -> Permissions {
     let read = match is_cluster {
-        true => stream_log::READ.required_permissions(),
+        true => partition_reads::READ.required_permissions(),
         false => Permissions::of_commands(stream_log::READ_PERMISSIONS),
     };
     read.and(Permissions::of_commands(stream_log::TRIM_PERMISSIONS))
@@ -27,7 +27,8 @@ pub fn consumer_permissions(is_cluster: bool) -> Permissions {
 pub fn archive_permissions() -> Permissions {
     Permissions::of_commands(archive::PERMISSIONS)
         .and(archive::advance_permissions())
-        .and(stream_log::READ.required_permissions())
+        .and(archive::guard_permissions())
+        .and(partition_reads::READ.required_permissions())
 }
 
 /// The permissions of the commands for operators: `countd dead`, `countd log` and `countd check`.

@@ -6,9 +6,10 @@
 -- KEYS: the phases of the slot, the notes (a Hash), the audit, the stream of changes if they are announced, and of each user the counters
 -- and the keys of the sources (sources.lua). ARGV: `table` or `object`, how the counters are stored; `correct`, `exact` or `report`; the thresholds (difference and
 -- percent); the maximum length of the audit; the time; the number of entries that the stream of changes retains, '' without one; the source, the round and
--- the trace ID of corrections; the sweeps that have begun and that have ended; length and minimum length of objects; the number of counters, and
--- idx and name of each; and of each user the id, the row, and the source of each counter. Reply: nil if the counters cannot be compared
--- now. Otherwise of each counter the value before, the number of facts, what was found (drift.lua), and 1 if a difference waits for a sweep.
+-- the trace ID of corrections; the sweeps that have begun and that have ended; length and minimum length of objects; the maximum number of notes; the
+-- number of counters, and idx and name of each; and of each user the id, the row, and the source of each counter. Reply: nil if the counters
+-- cannot be compared now. Otherwise of each counter the value before, the number of facts, what was found (drift.lua), and 1 if a difference
+-- waits for a sweep (WAITS), or 2 if it must be noted first, and there is no room (NO_ROOM).
 --
 -- requires: HGET {phases} f
 local storage, mode, min_difference, percent, retain, now, retain_changes, source, round, trace = unpack(ARGV, 1, 10)
@@ -19,13 +20,16 @@ local phase = redis.call('HGET', KEYS[1], 'user')
 if phase and not (phase == 'table' and storage == 'table') then
   return false
 end
-local counters, cursor = {}, { at = 16, key = changes and 5 or 4 }
-for c = 1, tonumber(ARGV[15]) do
+local max_notes = tonumber(ARGV[15])
+local counters, cursor = {}, { at = 17, key = changes and 5 or 4 }
+for c = 1, tonumber(ARGV[16]) do
   counters[c] = { idx = ARGV[cursor.at], name = ARGV[cursor.at + 1] }
   cursor.at = cursor.at + 2
 end
 
--- Whether a difference was noted before a sweep began that has ended. Notes it otherwise.
+local WAITS, NO_ROOM = 1, 2
+
+-- Whether a difference was noted before a sweep began that has ended. Notes it otherwise. Returns also what it waits for.
 -- requires: HGET {user_notes} f
 -- requires: HSET {user_notes} f v
 -- requires: HLEN {user_notes}
@@ -33,12 +37,13 @@ local function is_settled(field, difference)
   local noted, sweep = (redis.call('HGET', notes, field) or ''):match('^(-?%d+)/(%d+)$')
   sweep = tonumber(sweep)
   if noted == difference and sweep <= begun then
-    return ended > sweep
+    return ended > sweep, WAITS
   end
-  if noted or redis.call('HLEN', notes) < MAX_DRIFT then
+  if noted or redis.call('HLEN', notes) < max_notes then
     redis.call('HSET', notes, field, difference .. '/' .. begun)
+    return false, WAITS
   end
-  return false
+  return false, NO_ROOM
 end
 
 local function correct(user, counter, before, facts)
@@ -57,12 +62,14 @@ local function compare_counter(user, counter, facts)
   local difference, field = facts - before, user.uid .. ':' .. counter.name
   local corrects = difference ~= 0 and (mode == 'exact' or is_above(difference, facts, min_difference, percent))
   if mode == 'report' then
-    return before, difference == 0 and EQUAL or DIFFERS, corrects and 1 or 0
+    return before, difference == 0 and EQUAL or DIFFERS, corrects and WAITS or 0
   elseif not corrects then
     redis.call('HDEL', notes, field)
     return before, difference == 0 and EQUAL or DIFFERS, 0
-  elseif not is_settled(field, string.format('%.0f', difference)) then
-    return before, DIFFERS, 1
+  end
+  local settled, waits = is_settled(field, string.format('%.0f', difference))
+  if not settled then
+    return before, DIFFERS, waits
   end
   correct(user, counter, before, facts)
   redis.call('HDEL', notes, field)

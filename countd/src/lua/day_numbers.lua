@@ -83,7 +83,14 @@ end
 -- requires: DEL {totals}
 local function correct_day_numbers(numbers, field)
   for _, key in ipairs(numbers.damaged) do
-    redis.call('DEL', key)
+    local is_damaged = is_not_hash(key)
+    if key == numbers.totals then
+      is_damaged = is_not_totals(key, numbers.row)
+    end
+    -- The totals of other entities are in the same key, and may have been corrected since it was read.
+    if is_damaged then
+      redis.call('DEL', key)
+    end
   end
   local deltas = numbers.deltas
   if deltas.total then

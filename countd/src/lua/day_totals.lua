@@ -9,14 +9,14 @@ local function total_get(key, row, eid)
   return counters and counters[1] or nil
 end
 
--- The sum of the values of a Hash of days.
+-- The sum of the values of a Hash of days, and their number.
 -- requires: HVALS {day_counts}
 local function days_sum(key)
-  local sum = 0
-  for _, value in ipairs(redis.call('HVALS', key)) do
+  local sum, values = 0, redis.call('HVALS', key)
+  for _, value in ipairs(values) do
     sum = sum + (tonumber(value) or 0)
   end
-  return sum
+  return sum, #values
 end
 
 -- Whether the total of an entity is in a table.

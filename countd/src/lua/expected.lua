@@ -67,7 +67,15 @@ local function compare(cursor)
     elseif damage and not stored then
       field.note = (card or source == 'pending' or problem == 'LARGE') and 'pending' or 'unrecoverable'
     end
+    field.has_no_source = source == 'none'
+    state.is_lost = state.is_lost or field.expected ~= field.before
     state.fields[i] = field
+  end
+  -- Counters that were deleted have lost the fields without a source, too.
+  for _, field in ipairs(state.fields) do
+    if not values and state.is_lost and field.has_no_source then
+      field.note = 'unrecoverable'
+    end
   end
   return state
 end

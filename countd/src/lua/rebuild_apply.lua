@@ -8,12 +8,11 @@
 -- stream of changes retains, the number of announcements and their contents; the field of corrected days; the number of entities, and of
 -- each its type and ID, its journal entry up to the changes, the row, length, 0, 1 or 2 as it was observed, and the number of differences;
 -- of each difference the idx, the metric, the difference, 1 if it has days, and the row of the total; then fields and values of the audit.
--- Reply: 1, or 0 if counters may have changed otherwise.
+-- Reply: 1; 0 if counters of the entities may have changed otherwise; or 2 if there are too many entries since then to tell.
 --
 -- requires: XRANGE {log} - +
 -- requires: XRANGE {audit} - +
 -- requires: XADD {log} 0-* f v
--- requires: HVALS {day_counts}
 -- requires: DEL {counters}
 -- requires: DEL {tables}
 local MAX, MAX_ENTRIES = 1099511627775, 1000
@@ -61,22 +60,31 @@ for i = 1, tonumber(next_argument()) do
 end
 local details = { unpack(ARGV, at) }
 
--- Whether counters of the entities were changed by something else than events.
+-- Whether a journal entry is of one of the entities, or cannot be read.
+local function is_journal_of_entity(payload)
+  local is_json, entry = pcall(cjson.decode, payload)
+  if not is_json or type(entry) ~= 'table' then
+    return true
+  end
+  return names[tostring(entry.etype) .. ':' .. tostring(entry.eid)]
+end
+
+-- Whether counters of the entities were changed by something else than events, and whether there are too many entries to tell.
 local function is_stale()
   local entries = redis.call('XRANGE', KEYS[1], '(' .. last, '+', 'COUNT', MAX_ENTRIES)
   for _, entry in ipairs(entries) do
-    if entry[2][1] == 'j' then
-      return true
+    if entry[2][1] == 'j' and is_journal_of_entity(entry[2][2]) then
+      return true, false
     end
   end
   local audits = redis.call('XRANGE', KEYS[2], '(' .. last_audit, '+', 'COUNT', MAX_ENTRIES)
   for _, entry in ipairs(audits) do
     local name = (field_of(entry[2], 'etype') or '') .. ':' .. (field_of(entry[2], 'eid') or '')
     if names[name] and field_of(entry[2], 'difference') ~= '0' then
-      return true
+      return true, false
     end
   end
-  return #entries == MAX_ENTRIES or #audits == MAX_ENTRIES
+  return false, #entries == MAX_ENTRIES or #audits == MAX_ENTRIES
 end
 
 -- Reads the counters and what becomes of them. Returns whether an entity is as it was observed.
@@ -121,16 +129,11 @@ local function correct_days(entity, difference)
   if is_not_hash(difference.days) or is_not_hash(difference.history) or is_not_totals(difference.totals, difference.total_row) then
     return
   end
-  local total = total_get(difference.totals, difference.total_row, entity.eid)
+  local total = total_get(difference.totals, difference.total_row, entity.eid) or 0
   if total ~= difference.after then
     total_add(difference.totals, difference.total_row, entity.eid, string.format('%.0f', difference.after - total))
   end
-  local days = 0
-  for _, key in ipairs({ difference.days, difference.history }) do
-    for _, value in ipairs(redis.call('HVALS', key)) do
-      days = days + (tonumber(value) or 0)
-    end
-  end
+  local days = days_sum(difference.days) + days_sum(difference.history)
   if days ~= difference.after then
     field_add(difference.history, corrected_field, string.format('%.0f', difference.after - days))
   end
@@ -153,8 +156,9 @@ local function correct(entity)
   end
 end
 
-if is_stale() then
-  return 0
+local stale, has_more = is_stale()
+if stale or has_more then
+  return has_more and 2 or 0
 end
 for _, entity in ipairs(entities) do
   if not read(entity) then

@@ -3,13 +3,11 @@
 -- A shadow has two fields for each counter: the sum of what was added, and the sum of what was subtracted.
 --
 -- KEYS: the progress, then the shadows. ARGV: the number of partitions, and of each its number, its expected and its new offset ('' if it
--- has none); the number of other fields of the progress, and name and increment of each; then of each shadow the index of its key, the
--- row, the length, 1 if it is deleted first, the number of arguments that follow, and these: idx and increment of each field. Reply: 1,
--- or 0 if the progress is another one.
+-- has none); then of each shadow the index of its key, the row, the length, 1 if it is deleted first, the number of arguments that follow,
+-- and these: idx and increment of each field. Reply: 1, or 0 if the progress is another one.
 --
 -- requires: HGET {replay_offsets} 0
 -- requires: HSET {replay_offsets} 0 1
--- requires: HINCRBY {replay_offsets} f 1
 local at = 1
 local function next_argument()
   at = at + 1
@@ -27,10 +25,6 @@ for _ = 1, tonumber(next_argument()) do
     advanced[#advanced + 1] = next_offset
   end
 end
-local increments = {}
-for i = 1, tonumber(next_argument()) do
-  increments[i] = { next_argument(), next_argument() }
-end
 local shadows = {}
 while at <= #ARGV do
   local shadow = { key = KEYS[1 + next_argument()], row = next_argument(), len = next_argument(), is_new = next_argument() == '1', deltas = {} }
@@ -45,7 +39,6 @@ while at <= #ARGV do
   shadows[#shadows + 1] = shadow
 end
 require_permission('HSET', KEYS[1], '0', 1)
-require_permission('HINCRBY', KEYS[1], 'f', 1)
 for _, shadow in ipairs(shadows) do
   if shadow.is_new then
     counter_delete(shadow.key, shadow.row)
@@ -53,9 +46,6 @@ for _, shadow in ipairs(shadows) do
   if #shadow.deltas > 0 then
     counter_add(shadow.key, shadow.row, shadow.len, unpack(shadow.deltas))
   end
-end
-for _, increment in ipairs(increments) do
-  redis.call('HINCRBY', KEYS[1], increment[1], increment[2])
 end
 if #advanced > 0 then
   redis.call('HSET', KEYS[1], unpack(advanced))

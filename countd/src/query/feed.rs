@@ -30,6 +30,7 @@ struct Request<'a> {
     /// The requested metrics; by default, all of each entity's type.
     metrics: Option<&'a [String]>,
     has_counters: bool,
+    trace_id: &'a str,
 }
 
 /// What to read of the entities of one type.
@@ -79,6 +80,7 @@ impl Pages {
             uid,
             metrics,
             has_counters: false,
+            trace_id: "-",
         };
         let items = self.read_page(entities, &request).await?.into_iter();
         Ok(items.map(|item| item.map(|(_, status)| status)).collect())
@@ -94,11 +96,13 @@ impl Pages {
         entities: &[Entity],
         uid: &Id,
         metrics: Option<&[String]>,
+        trace_id: &str,
     ) -> Page<FeedItem> {
         let request = Request {
             uid,
             metrics,
             has_counters: true,
+            trace_id,
         };
         self.read_page(entities, &request).await
     }
@@ -139,7 +143,9 @@ impl Pages {
         let mut read = self.queries.read_page(&counters, &calls).await?;
         let with_counters = page().filter(|(_, index)| selections[**index].counters.is_some());
         let with_counters: Vec<&Entity> = with_counters.map(|(entity, _)| entity).collect();
-        rebuild_lost(&self.queries.rebuilder, &with_counters, &mut read.fields).await;
+        let (rebuilder, fields) = (&self.queries.rebuilder, &mut read.fields);
+        let of_page = (&with_counters[..], &counters[..]);
+        rebuild_lost(rebuilder, of_page, fields, request.trace_id).await;
         let mut fields = read.fields.into_iter();
         let mut found = facts
             .results(&self.queries, read.replies)

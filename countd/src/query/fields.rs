@@ -1,5 +1,6 @@
 //! Reads the fields of counters in one round trip to each node.
 
+use super::field_values::{FIELD_BYTES, Fields, Kind};
 use crate::domain::error::{StoreError, is_no_script};
 use crate::domain::keys::CounterLocation;
 use crate::redis::call::{RedisCall, scripts};
@@ -13,9 +14,6 @@ use redis::{Cmd, FromRedisValue, RedisError, Value};
 const MODULE_PERMISSIONS: &[&str] = &["CINT.MREAD 1 {counters}", "CTAB.PAGE 1 1 {tables} 0"];
 /// The commands that read counters of Strings.
 const STRINGS_PERMISSIONS: &[&str] = &["GETRANGE {counters} 0 4"];
-
-/// The length of a counter in the replies, in bytes.
-const FIELD_BYTES: usize = 5;
 
 /// About the length of a key, and of the ID of its row.
 const KEY_BYTES: usize = 40;
@@ -34,10 +32,9 @@ pub struct CountersToRead {
     pub at: CounterLocation,
     /// The number of fields to read.
     pub len: usize,
+    /// The minimum number of fields of an object; 0 if it does not matter.
+    pub min_len: usize,
 }
-
-/// The values of fields. Missing ones are 0.
-pub type Fields = Vec<u64>;
 
 /// A command that reads the fields of one or several counters.
 struct ReadCommand {
@@ -46,8 +43,8 @@ struct ReadCommand {
     len: usize,
     /// The indexes of the counters that it reads.
     indexes: Vec<usize>,
-    /// Whether a shorter reply is padded with zeros: a String ends with the last field that was written.
-    is_padded: bool,
+    /// What is read.
+    kind: Kind,
 }
 
 /// Reads the fields of counters, in order. A key that holds another type fails only the counters at that key.
@@ -98,15 +95,15 @@ async fn read_moving(
 ) -> Result<PageReplies, StoreError> {
     let mut both = Vec::with_capacity(2 * counters.len());
     let mut rows = Vec::new();
-    for (index, CountersToRead { at, len }) in counters.iter().enumerate() {
-        let (len, at) = (*len, at.clone());
+    for (index, CountersToRead { at, len, .. }) in counters.iter().enumerate() {
+        let (len, at, min_len) = (*len, at.clone(), 0);
         match at {
             CounterLocation::Either(moving) => {
                 rows.push((index, moving.table, moving.id));
                 let at = CounterLocation::Object { key: moving.object };
-                both.push(CountersToRead { at, len });
+                both.push(CountersToRead { at, len, min_len });
             }
-            at => both.push(CountersToRead { at, len }),
+            at => both.push(CountersToRead { at, len, min_len }),
         }
     }
     let row = |(index, table, id): &(usize, String, u64)| CountersToRead {
@@ -115,6 +112,7 @@ async fn read_moving(
             id: *id,
         },
         len: counters[*index].len,
+        min_len: 0,
     };
     both.extend(rows.iter().map(row));
     let read = read_settled(store, &both, calls).await?;
@@ -165,7 +163,7 @@ async fn read_settled(
                 [index] => results[index] = Some(Err(error)),
                 _ => suspects.extend(&command.indexes),
             },
-            reply => command.decode(reply?, &mut results)?,
+            reply => command.decode(reply?, counters, &mut results)?,
         }
     }
     // One of the keys that these commands read holds another type.
@@ -181,7 +179,7 @@ async fn read_settled(
                 Err(error @ StoreError::WrongType(_)) => {
                     results[command.indexes[0]] = Some(Err(error));
                 }
-                reply => command.decode(reply?, &mut results)?,
+                reply => command.decode(reply?, counters, &mut results)?,
             }
         }
     }
@@ -335,7 +333,11 @@ impl<'a> Group<'a> {
             cmd,
             len,
             indexes,
-            is_padded: matches!(self, Group::String { .. }),
+            kind: match self {
+                Group::String { .. } => Kind::String,
+                Group::Objects { .. } => Kind::Objects,
+                Group::Rows { .. } => Kind::Rows,
+            },
         }
     }
 }
@@ -350,12 +352,14 @@ impl ReadCommand {
     fn decode(
         &self,
         reply: Value,
+        counters: &[CountersToRead],
         results: &mut [Option<Result<Fields, StoreError>>],
     ) -> Result<(), StoreError> {
         let problem = || StoreError::Unexpected("counters: not a string".to_owned());
         let mut reply = Vec::<u8>::from_redis_value(reply).map_err(|_| problem())?;
         let expected = self.indexes.len() * self.len * FIELD_BYTES;
-        if self.is_padded && reply.len() < expected {
+        let bytes = reply.len();
+        if self.kind == Kind::String && reply.len() < expected {
             reply.resize(expected, 0);
         }
         if reply.len() != expected {
@@ -369,7 +373,9 @@ impl ReadCommand {
             let values = own
                 .iter()
                 .map(|[a, b, c, d, e]| u64::from_be_bytes([0, 0, 0, *a, *b, *c, *d, *e]));
-            results[*index] = Some(Ok(values.collect()));
+            let values: Vec<u64> = values.collect();
+            let read = (bytes, counters[*index].min_len);
+            results[*index] = Some(Ok(Fields::new(self.kind, values, read)));
         }
         Ok(())
     }

@@ -3,6 +3,7 @@
 pub mod changes;
 mod fact_reads;
 pub mod feed;
+mod field_values;
 pub(crate) mod fields;
 pub mod history;
 pub mod ranks;

@@ -1,9 +1,9 @@
-//! Executes reads. Each is one round trip to each node.
+//! Executes reads. Each is one round trip to each node, and a second one to check counters of 0 that may be lost (`suspects`).
 
 use super::fields::{self, CountersToRead, PageReplies, read_fields, read_page};
 use super::suspects::rebuild_lost;
 use super::verify_users::{self, UserVerifier};
-use crate::domain::config::{Order, USER};
+use crate::domain::config::{BUILT_IN_COUNTERS, Order, USER};
 use crate::domain::error::{Problem, StoreError, is_no_script};
 use crate::domain::ids::{Entity, Id, Name};
 use crate::domain::text::shorten;
@@ -68,7 +68,7 @@ impl Queries {
     }
 
     /// Returns the counters of entities, in order. Missing entities have zeros. If `metrics` is empty, all counters of the schema
-    /// are returned. Lost counters are rebuilt from facts; a key of another type that cannot be rebuilt fails only its own entities.
+    /// are returned. Lost counters are rebuilt from facts, with the trace ID in the audit; a key of another type that cannot be rebuilt fails only its own entities.
     ///
     /// # Errors
     /// There are too many entities, an entity type or metric is unknown, or Redis failed.
@@ -76,6 +76,7 @@ impl Queries {
         &self,
         entities: &[Entity],
         metrics: &[String],
+        trace_id: &str,
     ) -> Result<Vec<Result<Counts, Problem>>, Problem> {
         self.check_batch_size(entities.len())?;
         let mut selections: Vec<(&Name, FieldSelection)> = Vec::new();
@@ -99,7 +100,8 @@ impl Queries {
         }
         let mut fields = read_fields(&self.store, &to_read).await?;
         let entities: Vec<&Entity> = entities.iter().collect();
-        rebuild_lost(&self.rebuilder, &entities, &mut fields).await;
+        let page = (&entities[..], &to_read[..]);
+        rebuild_lost(&self.rebuilder, page, &mut fields, trace_id).await;
         let counts = selected.iter().zip(fields);
         Ok(counts
             .map(|(index, fields)| Ok(selections[*index].1.counts(&fields?)))
@@ -173,6 +175,7 @@ impl Queries {
         &self,
         uids: &[Id],
         counters: &[String],
+        trace_id: &str,
     ) -> Result<Vec<Result<Counts, Problem>>, Problem> {
         self.check_batch_size(uids.len())?;
         let selection = self.select_user_counters(counters).await?;
@@ -182,6 +185,7 @@ impl Queries {
             .map(|uid| CountersToRead {
                 at: locator.user(uid),
                 len: selection.len,
+                min_len: BUILT_IN_COUNTERS.len(),
             })
             .collect();
         let mut users = read_fields(&self.store, &to_read).await?;
@@ -192,7 +196,8 @@ impl Queries {
         });
         let entities: Vec<Entity> = entities.collect();
         let entities: Vec<&Entity> = entities.iter().collect();
-        rebuild_lost(&self.rebuilder, &entities, &mut users).await;
+        let page = (&entities[..], &to_read[..]);
+        rebuild_lost(&self.rebuilder, page, &mut users, trace_id).await;
         self.verifier.add(uids);
         let users = users.into_iter();
         Ok(users.map(|fields| Ok(selection.counts(&fields?))).collect())
@@ -274,6 +279,8 @@ pub(super) struct FieldSelection {
     schema_id: Name,
     /// The number of fields of the schema.
     len: usize,
+    /// The number of fields that an object has at least.
+    min_len: usize,
     names: Arc<[Name]>,
     /// The index of each name.
     indexes: Arc<[usize]>,
@@ -287,6 +294,7 @@ impl FieldSelection {
             return FieldSelection {
                 schema_id: id.clone(),
                 len: schema.len(),
+                min_len: schema.min_len(),
                 names,
                 indexes,
             };
@@ -297,6 +305,7 @@ impl FieldSelection {
         FieldSelection {
             schema_id: id.clone(),
             len: schema.len(),
+            min_len: schema.min_len(),
             names: indexes.iter().map(|idx| names[*idx].clone()).collect(),
             indexes: indexes.into(),
         }
@@ -307,6 +316,7 @@ impl FieldSelection {
         CountersToRead {
             at: locator.entity(&self.schema_id, entity),
             len: self.len,
+            min_len: self.min_len,
         }
     }
 

@@ -1,25 +1,30 @@
-//! Counters that may be lost: keys of another type, and counters of 0 of entities with facts. They are rebuilt when they are read.
+//! Counters that may be lost: keys of another type, objects that are too short, and counters of 0 of entities with facts. They are rebuilt
+//! when they are read.
 
-use super::fields::Fields;
+use super::field_values::{Fields, Length};
+use super::fields::CountersToRead;
 use crate::domain::error::StoreError;
 use crate::domain::ids::Entity;
-use crate::repair::Rebuilder;
+use crate::repair::{Rebuilder, SuspectObject};
 use futures_util::future::join_all;
 
 /// The number of entities of a page that are rebuilt at once.
 const CONCURRENCY: usize = 16;
 
-/// Rebuilds those counters of a page that were lost. If that fails, they stay as they were read.
+/// Rebuilds those counters of a page that were lost, for a request with this trace ID. If that fails, they stay as they were read.
 pub(super) async fn rebuild_lost(
     rebuilder: &Rebuilder,
-    entities: &[&Entity],
+    (entities, counters): (&[&Entity], &[CountersToRead]),
     page: &mut [Result<Fields, StoreError>],
+    trace_id: &str,
 ) {
-    let (mut lost, mut zeros) = (Vec::new(), Vec::new());
+    let (mut lost, mut zeros, mut objects) = (Vec::new(), Vec::new(), Vec::new());
     for (at, fields) in page.iter().enumerate() {
         match fields {
             Err(StoreError::WrongType(_)) => lost.push(at),
+            Ok(fields) if fields.length == Length::TooShort => lost.push(at),
             Ok(fields) if fields.iter().all(|count| *count == 0) => zeros.push(at),
+            Ok(fields) if fields.length == Length::Unknown => objects.push(at),
             Ok(_) | Err(_) => {}
         }
     }
@@ -33,11 +38,28 @@ pub(super) async fn rebuild_lost(
             Err(error) => tracing::warn!(%error, "counters of 0 cannot be verified now"),
         }
     }
+    if !objects.is_empty() {
+        let suspects = objects.iter().map(|at| SuspectObject {
+            entity: entities[*at],
+            key: counters[*at].at.key(),
+            min_len: counters[*at].min_len,
+        });
+        let suspects: Vec<SuspectObject<'_>> = suspects.collect();
+        match rebuilder.too_short(&suspects).await {
+            Ok(too_short) => {
+                let objects = objects.into_iter().zip(too_short);
+                lost.extend(objects.filter_map(|(at, is_short)| is_short.then_some(at)));
+            }
+            Err(error) => tracing::warn!(%error, "lengths of objects cannot be verified now"),
+        }
+    }
     for lost in lost.chunks(CONCURRENCY) {
-        let rebuilds = lost.iter().map(|at| rebuilder.entity(entities[*at], ""));
+        let rebuilds = lost
+            .iter()
+            .map(|at| rebuilder.entity(entities[*at], trace_id));
         for (at, rebuilt) in lost.iter().zip(join_all(rebuilds).await) {
             if let Some(values) = rebuilt {
-                page[*at] = Ok(values.to_vec());
+                page[*at] = Ok(values.to_vec().into());
             }
         }
     }

@@ -223,6 +223,7 @@ impl Work {
             counters.push(CountersToRead {
                 at: locator.user(uid),
                 len: user_len,
+                min_len: 0,
             });
             let check = Check {
                 etype: entity.etype,

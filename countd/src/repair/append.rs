@@ -1,5 +1,6 @@
 //! Appends checks of counters to the logs: the step that counts the facts appends their number.
 
+use super::cost::{COST_PERMISSIONS, Costs};
 use crate::domain::error::{StoreError, rejected_by_foreign_last_id};
 use crate::domain::event::{Check, MAX_CHECKS};
 use crate::domain::ids::Name;
@@ -24,6 +25,7 @@ pub fn append_permissions(backend: CounterBackend) -> Permissions {
     APPEND
         .required_permissions(backend)
         .and(recount_permissions(backend))
+        .and(Permissions::of_commands(COST_PERMISSIONS))
 }
 
 /// A check to append.
@@ -60,7 +62,14 @@ pub async fn append_checks(
     }
     let mut appended = AppendedChecks::default();
     for (partition, requests) in by_partition {
-        for requests in requests.chunks(ENTITIES_PER_CALL) {
+        let mut costs = Costs::default();
+        for request in &requests {
+            costs.add_entity();
+            let sources = request.metrics.iter().take(MAX_CHECKS);
+            sources.for_each(|(_, source)| costs.add_counter(Some(source), None));
+        }
+        for range in costs.calls(store, ENTITIES_PER_CALL).await? {
+            let requests = &requests[range];
             let sources = requests.iter().flat_map(|request| &request.metrics);
             recount(store, sources.map(|(_, source)| source)).await?;
             let call = call(store, partition, requests);

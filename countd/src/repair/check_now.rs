@@ -1,6 +1,7 @@
 //! Compares counters in one step, and corrects them: counters that change with their facts with the numbers of facts, and counters with
 //! counts by day with their totals and days.
 
+use super::cost::{COST_PERMISSIONS, Costs, DAY_COST_PERMISSIONS};
 use crate::domain::config::Config;
 use crate::domain::error::{StoreError, rejected_by_foreign_last_id};
 use crate::domain::event::{Cause, CheckMode, Journal, NewAuthor, now_ms};
@@ -36,6 +37,8 @@ pub fn check_now_permissions(backend: CounterBackend) -> Permissions {
     CHECK_NOW
         .required_permissions(backend)
         .and(recount_permissions(backend))
+        .and(Permissions::of_commands(COST_PERMISSIONS))
+        .and(Permissions::of_commands(DAY_COST_PERMISSIONS))
 }
 
 /// A counter to compare.
@@ -149,7 +152,15 @@ pub async fn check_now(
     }
     let mut found = vec![Vec::new(); checks.len()];
     for (partition, indexes) in by_partition {
-        for indexes in indexes.chunks(ENTITIES_PER_CALL) {
+        let mut costs = Costs::default();
+        for at in &indexes {
+            costs.add_entity();
+            for counter in &checks[*at].counters {
+                costs.add_counter(counter.facts.as_ref(), counter.days.as_ref());
+            }
+        }
+        for range in costs.calls(store, ENTITIES_PER_CALL).await? {
+            let indexes = &indexes[range];
             let of_call: Vec<&CounterCheck> = indexes.iter().map(|at| &checks[*at]).collect();
             let counters = of_call.iter().flat_map(|check| &check.counters);
             recount(store, counters.filter_map(|of| of.facts.as_ref())).await?;

@@ -1,11 +1,12 @@
 //! Which metrics have counts by day since when: the Hash `countd:days-init`.
 
+use crate::domain::config::Config;
 use crate::domain::day::{Calendar, civil, with_dashes};
 use crate::domain::error::StoreError;
 use crate::domain::event::now_ms;
 use crate::domain::ids::Name;
 use crate::redis::store::Store;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 /// Commands that this file sends.
 pub const PERMISSIONS: &[&str] = &["HGETALL {days_init}", "HSET {days_init} f v"];
@@ -49,6 +50,16 @@ pub async fn read_states(store: &Store) -> Result<HashMap<Name, DaysState>, Stor
     let states = states
         .filter_map(|(metric, state)| Some((Name::new(metric).ok()?, DaysState::parse(&state))));
     Ok(states.collect())
+}
+
+/// The metrics that have counts by day, or had them before they were switched off.
+///
+/// # Errors
+/// Redis failed.
+pub async fn day_metrics(store: &Store, config: &Config) -> Result<BTreeSet<Name>, StoreError> {
+    let states = read_states(store).await?;
+    let configured = config.metrics.daily().map(|(name, _)| name.clone());
+    Ok(states.into_keys().chain(configured).collect())
 }
 
 /// Has what was counted before recorded again for all metrics: some processes may have counted without days.

@@ -3,11 +3,13 @@
 mod append;
 mod check_now;
 mod comparison;
+mod cost;
 pub mod day_states;
 pub mod days;
 mod exact;
 mod flights;
 mod hot;
+mod lengths;
 mod lost;
 mod plan;
 pub mod ranks;
@@ -27,13 +29,15 @@ pub use check_now::{
     CheckNow, CheckedCounter, CounterCheck, Found, Outcome, check_now, check_now_permissions,
     record_difference, record_found,
 };
+pub use cost::{COST_PERMISSIONS, Costs, DAY_COST_PERMISSIONS};
 pub use exact::{CheckSettings, ExactChecks, check_exactly, planned};
 pub use hot::HotEntities;
+pub use lengths::SuspectObject;
 pub use lost::{LostTable, forget_lost, lost_permissions, lost_tables, record_lost};
 pub use plan::{PlannedMetric, Planner, TypePlan};
 pub use rebuild::Rebuilder;
 pub use retry::{retry, retry_permissions};
-pub use settle::settle;
+pub use settle::{other_processes, settle};
 pub use source::{Source, Sources, UserSource};
 pub use users::{
     CheckUsers, FoundOfUser, ReverseCounter, Sweeps, check_users, check_users_permissions,

@@ -5,7 +5,7 @@ use super::flights::{Flights, Recounts};
 use super::lost::{LostTable, RECORD_PERMISSIONS, record_lost};
 use super::source::{Source, Sources};
 use super::users::reverse_counters;
-use super::zeros::VerifiedZeros;
+use super::zeros::VerifiedEntities;
 use crate::domain::config::{Config, Count, USER};
 use crate::domain::error::{Problem, StoreError, rejected_by_foreign_last_id};
 use crate::domain::ids::{Entity, Id, Name};
@@ -39,7 +39,9 @@ pub(super) struct Shared {
     pub(super) facts: FactStores,
     flights: Flights,
     pub(super) recounts: Recounts,
-    zeros: VerifiedZeros,
+    zeros: VerifiedEntities,
+    /// Entities whose objects are long enough.
+    pub(super) long_enough: VerifiedEntities,
 }
 
 /// What a rebuild returns.
@@ -53,7 +55,8 @@ pub(super) struct Rebuilt {
 impl Rebuilder {
     /// Uses the metrics and schemas of `catalog` and the fact stores of `store`.
     pub fn new(catalog: Catalog, store: Store, facts: FactStores) -> Rebuilder {
-        let zeros = VerifiedZeros::new(catalog.config.rebuild.zero());
+        let verified = || VerifiedEntities::new(catalog.config.rebuild.zero());
+        let (zeros, long_enough) = (verified(), verified());
         Rebuilder(Arc::new(Shared {
             catalog,
             store,
@@ -61,7 +64,12 @@ impl Rebuilder {
             flights: Flights::default(),
             recounts: Recounts::new(),
             zeros,
+            long_enough,
         }))
+    }
+
+    pub(super) fn shared(&self) -> &Shared {
+        &self.0
     }
 
     /// A rebuilder that reads the schemas itself.
@@ -88,6 +96,7 @@ impl Rebuilder {
             .and(Permissions::of_commands(day_states::PERMISSIONS))
             .and(Shared::script_permissions(backend))
             .and(recount_permissions(backend))
+            .and(Rebuilder::length_permissions(backend))
     }
 
     /// Rebuilds the counters of an entity. Returns the values of the fields of its schema; `None` if they cannot be rebuilt: a migration

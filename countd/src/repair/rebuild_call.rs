@@ -94,6 +94,7 @@ impl Shared {
             ("etype", entity.etype.as_str()),
             ("eid", entity.eid.as_str()),
             ("key", of.counters.at.key()),
+            ("round", "0"),
             ("row", row.as_deref().unwrap_or_default()),
             ("traceId", trace_id),
             ("ts", &ts),

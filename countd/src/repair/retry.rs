@@ -4,6 +4,8 @@
 //! event of a fact leaves the counter of its entity alone, and a check of it follows. Whether timelines list the fact is read again, too.
 //!
 //! A counter of a user that was corrected since then includes the event: the audit tells. It is not changed again.
+//!
+//! A retried event of an action that was counted at once names its first entry: rebuilds and restores count the action there.
 
 use crate::domain::config::{Config, Order, Role, USER};
 use crate::domain::error::{StoreError, rejected_by_foreign_last_id};
@@ -168,13 +170,15 @@ fn payload(
     corrected: &BTreeSet<(Id, Name)>,
 ) -> Vec<u8> {
     match event {
-        Some(event) if is_checked || !corrected.is_empty() => {
+        Some(event) if event.counted || is_checked || !corrected.is_empty() => {
+            let first = event.counted.then_some(dead_letter.offset);
             let retried = Event {
                 counted: event.counted || is_checked,
                 corrected: corrected
                     .iter()
                     .map(|(_, counter)| counter.clone())
                     .collect(),
+                retried: event.retried.or(first),
                 ..event.clone()
             };
             retried.to_json().into()

@@ -12,7 +12,7 @@ use crate::domain::keys::Partition;
 use crate::log::inspect::inspect;
 use crate::redis::processes::live_processes;
 use crate::redis::store::Store;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 /// The interval between two looks at the positions.
@@ -62,6 +62,29 @@ pub async fn settle(
     let recorded = store.record_counting(&own).await;
     recorded.map_err(|error| StoreError::Unexpected(error.to_string()))?;
     Ok(true)
+}
+
+/// The live processes that change counters of facts with other settings than `config`: the process ID, and a random number.
+///
+/// # Errors
+/// The store is unavailable.
+pub async fn other_processes(
+    store: &Store,
+    config: &Config,
+) -> Result<BTreeSet<String>, StoreError> {
+    let own = config.counting();
+    let live = live_processes(store).await?;
+    let others = live.iter().filter(|process| {
+        let counting = process.counting();
+        counting.is_some_and(|counting| counting != own)
+    });
+    let names = others.map(|process| {
+        let mut parts = process.id.split('-');
+        [parts.next(), parts.next()]
+            .map(Option::unwrap_or_default)
+            .join("-")
+    });
+    Ok(names.collect())
 }
 
 /// Whether all live processes that change counters of facts have these settings.

@@ -6,7 +6,7 @@ use crate::domain::config::{BUILT_IN_COUNTERS, Config, UserCounter};
 use crate::domain::error::StoreError;
 use crate::domain::event::{CheckMode, now_ms};
 use crate::domain::ids::{Id, Name};
-use crate::domain::keys::{Partition, StoragePhase};
+use crate::domain::keys::{Keys, Partition, StoragePhase};
 use crate::facts::CardSource;
 use crate::redis::call::RedisCall;
 use crate::redis::permissions::Permissions;
@@ -27,6 +27,10 @@ static CHECK: ScriptTemplate = ScriptTemplate::writing(&[
 /// The maximum number of users and of keys per call. The script blocks the server.
 const USERS_PER_CALL: usize = 50;
 const KEYS_PER_CALL: usize = 2_000;
+/// The maximum number of differences that are noted on all slots together, and on each slot. A note takes 100 to 220 bytes of Redis: the IDs of
+/// users have at most 64.
+const MAX_NOTES: u64 = 200_000;
+const MIN_NOTES_OF_SLOT: u64 = 1_000;
 
 /// The permissions that [`check_users`] requires.
 pub fn check_users_permissions(backend: CounterBackend) -> Permissions {
@@ -117,9 +121,14 @@ pub struct FoundOfUser {
     pub counter: Name,
     /// What was found.
     pub found: Found,
-    /// Whether the difference is corrected after the next sweep, if it is still there.
+    /// Whether the difference is corrected after the next sweep, if it is still there and there is room for a note.
     pub waits: bool,
+    /// Whether there is no room for a note. The difference waits until others are corrected.
+    pub lacks_room: bool,
 }
+
+/// What the script answers for a difference that cannot be noted.
+const NO_ROOM: u64 = 2;
 
 /// What the audit names as the source of corrections of counters of users.
 pub const SOURCE: &str = "user";
@@ -179,12 +188,19 @@ pub async fn check_users(
                     uid: (*uid).clone(),
                     counter: name.clone(),
                     found: of_counter,
-                    waits: numbers[3] == 1,
+                    waits: numbers[3] > 0,
+                    lacks_room: numbers[3] == NO_ROOM,
                 });
             }
         }
     }
     Ok(found)
+}
+
+/// The maximum number of differences that are noted in a slot.
+fn max_notes(keys: &Keys) -> u64 {
+    let slots = if keys.tagged() { keys.partitions() } else { 1 };
+    (MAX_NOTES / u64::from(slots)).max(MIN_NOTES_OF_SLOT)
 }
 
 fn call(
@@ -228,6 +244,7 @@ fn call(
         .arg(settings.sweeps.ended)
         .arg(settings.user_len)
         .arg(BUILT_IN_COUNTERS.len())
+        .arg(max_notes(&layout))
         .arg(counters.len());
     for ReverseCounter { counter, .. } in counters {
         cmd.arg(counter.index()).arg(counter.name().as_str());

@@ -1,4 +1,5 @@
-//! Entities without facts, whose counters of 0 are right. They need not be verified again for a while.
+//! Entities whose counters were verified, and need not be verified again for a while: those of 0 are right because there are no facts, or
+//! the object is long enough.
 
 use crate::domain::ids::Entity;
 use hashbrown::HashSet;
@@ -8,8 +9,8 @@ use std::time::{Duration, Instant};
 /// The maximum number of entities that are remembered.
 const CAPACITY: usize = 65_536;
 
-/// Entities that had no facts when they were verified, in two generations.
-pub(super) struct VerifiedZeros {
+/// Entities that were right when they were verified, in two generations.
+pub(super) struct VerifiedEntities {
     /// How long an entity is remembered at most. The minimum is half of it, unless there are too many entities.
     lifetime: Duration,
     generations: Mutex<Generations>,
@@ -21,10 +22,10 @@ struct Generations {
     previous: HashSet<Entity>,
 }
 
-impl VerifiedZeros {
+impl VerifiedEntities {
     /// Remembers entities for this time.
-    pub fn new(lifetime: Duration) -> VerifiedZeros {
-        VerifiedZeros {
+    pub fn new(lifetime: Duration) -> VerifiedEntities {
+        VerifiedEntities {
             lifetime,
             generations: Mutex::new(Generations {
                 since: Instant::now(),
@@ -78,7 +79,7 @@ mod tests {
 
     #[test]
     fn entities_are_remembered_for_the_lifetime_at_most() {
-        let zeros = VerifiedZeros::new(Duration::from_secs(10));
+        let zeros = VerifiedEntities::new(Duration::from_secs(10));
         let start = Instant::now();
         let at = |seconds| start + Duration::from_secs(seconds);
         zeros.add(&note(1), at(1));
@@ -91,7 +92,7 @@ mod tests {
 
     #[test]
     fn the_number_of_entities_is_bounded() {
-        let zeros = VerifiedZeros::new(Duration::from_secs(1_000));
+        let zeros = VerifiedEntities::new(Duration::from_secs(1_000));
         let now = Instant::now();
         for eid in 0..100_000 {
             zeros.add(&note(eid), now);

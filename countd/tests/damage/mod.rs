@@ -4,6 +4,7 @@
 mod keys;
 mod logs;
 mod model;
+mod users;
 
 use crate::support::stores::TestStore;
 use crate::support::{Api, Countd, on_note, printed, run, with};

@@ -1,6 +1,7 @@
 //! Days of existing data, and archived days.
 
 use super::setup::{CONFIG, METRICS, PARTITIONS, assert_days_add_up, history, sum};
+use crate::support::invariants::assert_invariants;
 use crate::support::stores::{TestStore, for_each_store};
 use crate::support::{Countd, Settings, set_schema, wait_until_drained};
 use countint_tests::{Clock, reply, wait_until};
@@ -8,10 +9,20 @@ use serde_json::{Value as Json, json};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 
+mod of_tables {
+    use super::*;
+
+    for_each_store! {
+        [module cluster]
+        many_days_are_filled_in_several_calls
+    }
+}
+
 for_each_store! {
     [module objects plain cluster]
     switched_on_for_existing_data_while_events_arrive
     archived_days_answer_as_before
+    streams_of_past_days_are_deleted_in_any_case
     imports_keep_i2
 }
 
@@ -108,6 +119,44 @@ fn switched_on_for_existing_data_while_events_arrive(store: TestStore) {
     }
 }
 
+/// The rows of a table have more days than a call reads.
+fn many_days_are_filled_in_several_calls(store: TestStore) {
+    const ROWS: usize = 300;
+    const DAYS: &str = "for year = 2010, 2014 do for month = 1, 12 do for day = 1, 3 do \
+        redis.call('HSET', KEYS[1], string.format('%04d%02d%02d', year, month, day), 1) end end end";
+    let config = CONFIG.replace("[log]", "[reconcile]\nenabled = false\n[log]");
+    let without = config
+        .replace("daily = true", "")
+        .replace("reads = \"stream\"", "");
+    let mut countd = Countd::start(&store.server, &without);
+    let settings = Settings {
+        command: "all",
+        config: &config,
+    };
+    let home = TestStore::partition("note:1", PARTITIONS);
+    let is_home = |eid: &u64| TestStore::partition(&format!("note:{eid}"), PARTITIONS) == home;
+    let table = store.counters("v1", "note:1", PARTITIONS);
+    let mut client = store.server.client();
+    for eid in (1..).filter(is_home).take(ROWS) {
+        let entity = format!("note:{eid}");
+        client.ok(&format!(
+            "CTAB.BATCHINCR {table} {eid} LEN 5 0 {}",
+            500 + eid
+        ));
+        let days = store.key(&format!("h:agg:read:{entity}"), "", &entity);
+        client.call(&["EVAL", DAYS, "1", &days]);
+    }
+    countd.stop();
+    let scans = || store.calls_of("ctab.scan");
+    let before = scans();
+    let _countd = Countd::with(&store.server, &settings);
+    wait_until_state(&store, "/on", METRICS.len());
+    // 200 rows a call, without the days.
+    let metrics = METRICS.len() as u64;
+    assert!(scans() - before > 2 * metrics, "{}", scans() - before);
+    assert_invariants(&store.server, &config);
+}
+
 fn archived_days_answer_as_before(store: TestStore) {
     let clock = Clock::new();
     let config = format!("{CONFIG}[days]\nkeep = 3\narchive_interval_seconds = 1\n");
@@ -157,6 +206,39 @@ fn archived_days_answer_as_before(store: TestStore) {
     api.act("unlike", on("1", 1));
     assert_eq!(sum(&history(&api, "like", "1")), 2);
     assert_days_add_up(&store, &api, "1");
+}
+
+/// The counts of an entity were lost, or `reads` is no longer set, or the metric has no days any more.
+fn streams_of_past_days_are_deleted_in_any_case(store: TestStore) {
+    let clock = Clock::new();
+    let config = format!("{CONFIG}[days]\nkeep = 3\narchive_interval_seconds = 1\n");
+    let without_reads = config.replace("reads = \"stream\"\n", "");
+    let without_days = without_reads.replace("daily = true\n", "");
+    set_schema(&store.server, &config);
+    let mut client = store.server.client();
+    let mut streams = || reply::array(client.call(&["KEYS", "x:read:note:*"])).len();
+    for (step, later) in (0..).zip([&config, &without_reads, &without_days]) {
+        let start = |config: &str| {
+            let command = "all";
+            Countd::with_clock(&store.server, &Settings { command, config }, &clock)
+        };
+        let mut countd = start(&config);
+        for eid in ["1", "a.7"] {
+            countd.api().act("read", on(eid, 1));
+        }
+        wait_until_drained(&store.server, PARTITIONS);
+        assert_eq!(streams(), 2, "step {step}");
+        countd.stop();
+        let mut client = store.server.client();
+        for eid in ["1", "a.7"] {
+            let entity = format!("note:{eid}");
+            let days = store.key(&format!("h:agg:read:{entity}"), "", &entity);
+            client.ok(&format!("DEL {days}"));
+        }
+        clock.set((step + 1) * 4 * 86_400);
+        let _countd = start(later);
+        wait_until("the streams are deleted", || streams() == 0);
+    }
 }
 
 fn imports_keep_i2(store: TestStore) {

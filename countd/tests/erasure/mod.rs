@@ -1,10 +1,13 @@
 //! Erasing entities and users: nothing of them is left, and everything else is as if they had never been.
 
 mod entities;
+mod everything;
 mod jobs;
 mod kills;
 mod late;
 mod rebuilds;
+mod rebuilds_of_users;
+mod reconciled;
 mod search;
 mod timelines;
 mod traffic;

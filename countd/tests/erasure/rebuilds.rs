@@ -18,7 +18,25 @@ for_each_store! {
 /// An ID that has an object in every storage.
 const NAMED: &str = "n-912345678901234567";
 
-/// The rebuild stops when it has read the archive, because the offset of a partition is missing, and continues after the erasure.
+/// Runs a rebuild that stops when it has read the archive: the archived offset of a partition is missing. Then it is there again.
+pub fn interrupt_rebuild(setup: &mut Setup, config: &str) {
+    setup.countd.stop();
+    let partition = TestStore::partition("note:1", PARTITIONS);
+    let archived = match setup.store.is_cluster() {
+        true => format!("x:cnt-update:{{{partition}}}:archive"),
+        false => "x:cnt-update:archive".to_owned(),
+    };
+    let mut client = setup.store.server.client();
+    let offset = reply::text(client.ok(&format!("HGET {archived} {partition}")));
+    client.ok(&format!("HDEL {archived} {partition}"));
+    let (output, _) = rebuild(&setup.store.server, config, &["--from", "earliest"]);
+    assert!(!output.status.success(), "{output:?}");
+    client.ok(&format!("HSET {archived} {partition} {offset}"));
+    setup.countd.launch();
+    setup.api = setup.countd.api();
+}
+
+/// The rebuild stops when it has read the archive, and continues after the erasure.
 fn an_entity_that_is_erased_during_a_rebuild_leaves_nothing(store: TestStore) {
     let dir = TempDir::new();
     let config = config(&dir.path().join("archive"), "");
@@ -29,25 +47,13 @@ fn an_entity_that_is_erased_during_a_rebuild_leaves_nothing(store: TestStore) {
     setup.drain();
     wait_until_archived(&setup.store);
     let kept = setup.note("1");
-    setup.countd.stop();
+    interrupt_rebuild(&mut setup, &config);
     let mut client = setup.store.server.client();
-    let partition = TestStore::partition("note:1", PARTITIONS);
-    let archived = match setup.store.is_cluster() {
-        true => format!("x:cnt-update:{{{partition}}}:archive"),
-        false => "x:cnt-update:archive".to_owned(),
-    };
-    let offset = reply::text(client.ok(&format!("HGET {archived} {partition}")));
-    client.ok(&format!("HDEL {archived} {partition}"));
-    let (output, _) = rebuild(&setup.store.server, &config, &["--from", "earliest"]);
-    assert!(!output.status.success(), "{output:?}");
     for note in [ERASED, NAMED] {
         let found = holders(&mut client, note);
         let has_shadow = found.iter().any(|key| key.starts_with("shadow:"));
         assert!(has_shadow, "{note}: {found:#?}");
     }
-    client.ok(&format!("HSET {archived} {partition} {offset}"));
-    setup.countd.launch();
-    setup.api = setup.countd.api();
     for note in [ERASED, NAMED] {
         setup.erase(&format!("/entity/note/{note}"));
     }

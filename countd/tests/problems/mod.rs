@@ -1,8 +1,11 @@
 //! Each error code has one status and the same body on every route: problem details of RFC 9457.
 
 mod refusals;
+mod requests;
 
-use crate::support::{Countd, Response, Settings, on_note, set_schema, with};
+use crate::support::operations::{Operation, operations};
+use crate::support::{Api, Countd, Response, Settings, set_schema};
+use countd::domain::config::DEFAULTS;
 use countint_tests::Server;
 use serde_json::{Value as Json, json};
 use std::collections::BTreeSet;
@@ -65,57 +68,26 @@ pub fn assert_problem(response: &Response, code: &str) {
     assert_eq!(retry_after.is_some(), [429, 503].contains(status), "{json}");
 }
 
+/// A process that answers every operation: with a ranking, counts by day, and a counter of users.
 fn start(server: &Server, config: &str) -> Countd {
-    let config = &format!("{config}[users]\ncounters = [\"unread\"]\n");
+    let read = "[metrics.read]\n";
+    let (_, metrics) = DEFAULTS.split_once(read).expect("metrics");
+    let config = &format!(
+        "{config}[users]\ncounters = [\"unread\"]\n[rank.hot]\nweights = {{ read = 1 }}\nwindow_days = 7\n\
+         {read}daily = true\n{metrics}"
+    );
     set_schema(server, config);
     let command = "serve";
     Countd::with(server, &Settings { command, config })
 }
 
-/// The routes with a body, each with a valid one.
-fn posts() -> Vec<(&'static str, Json)> {
-    let items = json!([{ "etype": "note", "eid": "1" }]);
-    let envelope = json!({ "event_id": "e1", "event_type": "like", "aggregate_type": "note", "aggregate_id": "1",
-        "payload": { "delta": 1, "uid": "42" } });
-    vec![
-        ("/action/like", on_note(1, 42)),
-        (
-            "/actions",
-            with(on_note(1, 42), json!({ "metric": "like" })),
-        ),
-        ("/events", envelope),
-        (
-            "/counter/reset",
-            json!({ "etype": "note", "eid": "1", "metric": "read" }),
-        ),
-        ("/counter/batch", json!({ "items": items })),
-        (
-            "/status/batch",
-            json!({ "uid": "42", "items": items, "metrics": ["like"] }),
-        ),
-        ("/relation/counter/batch", json!({ "uids": ["42"] })),
-        (
-            "/relation/counter/reset",
-            json!({ "uid": "42", "counter": "unread" }),
-        ),
-        ("/feed", json!({ "uid": "42", "items": items })),
-    ]
-}
-
-/// Reads without a body.
-const GETS: [&str; 8] = [
-    "/counter/note/1",
-    "/status/note/1?uid=42&metrics=like",
-    "/relation/counter?uid=42",
-    "/who/like/note/1",
-    "/user/42/like/note",
-    "/user/42/followings",
-    "/user/42/followers",
-    "/entity/note/1",
-];
-
-fn is_line(path: &str) -> bool {
-    path == "/actions"
+/// The operations of the API, without health checks, metrics and the document. They come from the document, so the tests include new ones.
+fn api_operations(api: &Api) -> Vec<Operation> {
+    let all = operations(api);
+    let others = all.iter().filter(|operation| !operation.is_of_api());
+    let others: Vec<&str> = others.map(|operation| operation.path.as_str()).collect();
+    assert_eq!(others, ["/healthz", "/metrics", "/openapi.json", "/readyz"]);
+    all.into_iter().filter(Operation::is_of_api).collect()
 }
 
 #[test]
@@ -143,133 +115,10 @@ fn the_page_and_the_document_list_every_code() {
 }
 
 #[test]
-fn every_route_rejects_bad_requests_with_the_same_codes() {
-    let server = Server::start();
-    let config = "[http]\nmax_body_bytes = 2000\nmax_batch = 3\nmax_actions = 3\n";
-    let countd = start(&server, config);
-    let api = countd.api();
-    for root in ["", "/api/v1"] {
-        for (path, body) in posts() {
-            let path = &format!("{root}{path}");
-            let content_type = |name| [("content-type", name)];
-            for name in [
-                "text/plain",
-                "application/x-www-form-urlencoded",
-                "application/xml",
-            ] {
-                let response = api.request(path, &content_type(name), Some(&body));
-                assert_problem(&response, "unsupported_media_type");
-            }
-            let nothing = api.request_text("POST", path, &[], "");
-            assert_problem(&nothing, "unsupported_media_type");
-            let long = "x".repeat(3_000);
-            let response = api.request_text("POST", path, &content_type("application/json"), &long);
-            assert_problem(&response, "too_large");
-            let response = api.request_text("DELETE", path, &[], "");
-            assert_problem(&response, "no_method");
-            if is_line(path.trim_start_matches("/api/v1")) {
-                continue;
-            }
-            let response =
-                api.request_text("POST", path, &content_type("application/json"), "nonsense");
-            assert_problem(&response, "malformed");
-            let good = api.request(
-                path,
-                &content_type("application/merge-patch+json"),
-                Some(&body),
-            );
-            assert_eq!(good.status, 200, "{path}: {}", good.json);
-        }
-        for path in GETS {
-            let path = &format!("{root}{path}");
-            assert_problem(&api.request_text("PATCH", path, &[], ""), "no_method");
-            let separator = if path.contains('?') { '&' } else { '?' };
-            let response = api.request(&format!("{path}{separator}nonsense=1"), &[], None);
-            assert_problem(&response, "malformed");
-        }
-        assert_problem(
-            &api.request(&format!("{root}/nowhere"), &[], None),
-            "no_route",
-        );
-    }
-    let four = json!([{ "etype": "note", "eid": "1" }, { "etype": "note", "eid": "2" },
-        { "etype": "note", "eid": "3" }, { "etype": "note", "eid": "4" }]);
-    for (path, body) in [
-        ("/counter/batch", json!({ "items": four })),
-        (
-            "/status/batch",
-            json!({ "uid": "1", "items": four, "metrics": ["like"] }),
-        ),
-        (
-            "/relation/counter/batch",
-            json!({ "uids": ["1", "2", "3", "4"] }),
-        ),
-        ("/events", json!([0, 0, 0, 0])),
-    ] {
-        assert_problem(&api.request(path, &[], Some(&body)), "too_many");
-    }
-}
-
-#[test]
-fn unknown_metrics_and_types_are_404_on_every_route() {
+fn items_and_actions_have_the_same_codes() {
     let server = Server::start();
     let countd = start(&server, "");
     let api = countd.api();
-    for path in [
-        "/counter/note/1?metrics=nope",
-        "/status/note/1?uid=1&metrics=nope",
-        "/who/nope/note/1",
-        "/user/42/nope/note",
-    ] {
-        assert_problem(&api.request(path, &[], None), "unknown_metric");
-    }
-    for path in [
-        "/counter/cat/1",
-        "/status/cat/1?uid=1&metrics=like",
-        "/who/like/cat/1",
-        "/user/42/like/cat",
-    ] {
-        assert_problem(&api.request(path, &[], None), "unknown_type");
-    }
-    let of = |etype: &str| json!([{ "etype": etype, "eid": "1" }]);
-    let on_cat = json!({ "etype": "cat", "eid": "1", "uid": "42" });
-    for (path, body, code) in [
-        ("/action/nope", on_note(1, 42), "unknown_metric"),
-        ("/action/unnope", on_note(1, 42), "unknown_metric"),
-        ("/action/like", on_cat, "unknown_type"),
-        (
-            "/counter/reset",
-            json!({ "etype": "note", "eid": "1", "metric": "nope" }),
-            "unknown_metric",
-        ),
-        (
-            "/counter/reset",
-            json!({ "etype": "cat", "eid": "1", "metric": "read" }),
-            "unknown_type",
-        ),
-        (
-            "/counter/batch",
-            json!({ "items": of("cat") }),
-            "unknown_type",
-        ),
-        (
-            "/counter/batch",
-            json!({ "items": of("note"), "metrics": ["nope"] }),
-            "unknown_metric",
-        ),
-        (
-            "/status/batch",
-            json!({ "uid": "1", "items": of("cat"), "metrics": ["like"] }),
-            "unknown_type",
-        ),
-        (
-            "/status/batch",
-            json!({ "uid": "1", "items": of("note"), "metrics": ["nope"] }),
-            "unknown_metric",
-        ),
-    ] {
-        assert_problem(&api.request(path, &[], Some(&body)), code);
-    }
     // A line and an envelope report the same code and its status.
     let lines = [
         ("nope", "note", "unknown_metric"),

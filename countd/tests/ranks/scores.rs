@@ -3,8 +3,10 @@
 use super::{PARTITIONS, act, config, items, notes, now_ms, on, page, wait_until_right};
 use crate::support::stores::{TestStore, for_each_store};
 use crate::support::workload::Random;
-use crate::support::{Countd, wait_until_drained, with};
-use countint_tests::reply;
+use crate::support::{
+    Countd, Settings, set_schema, wait_until_all_drained, wait_until_drained, with,
+};
+use countint_tests::{Cluster, reply};
 use serde_json::{Value as Json, json};
 
 for_each_store! {
@@ -77,6 +79,39 @@ fn a_window_ranking_is_exact(store: TestStore) {
         let card = reply::int(client.call(&["ZCARD", &reply::text(key)]));
         assert!(card <= 20, "{card}");
     }
+}
+
+/// The nodes have groups of the ranking, which a request merges.
+#[test]
+fn a_ranking_is_exact_on_three_nodes() {
+    let cluster = Cluster::with(|builder| builder.append_only(true));
+    let config = config();
+    set_schema(&cluster.nodes[0], &config);
+    let settings = |command| Settings {
+        command,
+        config: &config,
+    };
+    let countd = Countd::with(&cluster.nodes[0], &settings("all"));
+    let mut other = Countd::with(&cluster.nodes[0], &settings("consume"));
+    let api = countd.api();
+    let mut random = Random(11);
+    for round in 0..3 {
+        act(&api, &mut random, 200);
+        wait_until_all_drained(cluster.nodes.iter(), PARTITIONS);
+        let page = wait_until_right(&api);
+        assert_eq!(
+            page["items"].as_array().map(Vec::len),
+            Some(5),
+            "round {round}"
+        );
+        other.kill();
+        other.launch();
+    }
+    let nodes = cluster.nodes.iter().filter(|node| {
+        let keys = node.client().ok("KEYS rank:hot:note:2*");
+        !reply::array(keys).is_empty()
+    });
+    assert!(nodes.count() >= 2, "the ranking is on several nodes");
 }
 
 fn a_decaying_ranking_is_within_its_stated_error(store: TestStore) {

@@ -3,12 +3,14 @@
 mod pages;
 mod reads;
 mod setup;
+mod short;
 mod stampede;
 mod writes;
 
 use crate::support::stores::for_each_store;
 use pages::*;
 use reads::*;
+use short::*;
 use stampede::*;
 use writes::*;
 
@@ -21,6 +23,7 @@ for_each_store!([module objects plain cluster cluster_objects]
     verified_zeros_cost_no_further_command
     the_author_is_credited_after_a_rebuild
     a_field_without_source_is_unrecoverable_and_audited
+    deleted_fields_without_source_are_audited
     a_like_on_a_lost_counter_does_not_make_it_one
     a_pipeline_on_lost_counters_rebuilds_them
     a_thousand_readers_cause_one_rebuild
@@ -34,5 +37,7 @@ mod of_objects {
 
     for_each_store!([objects plain cluster_objects]
         a_truncated_counter_keeps_its_other_fields
+        a_short_object_is_rebuilt_on_reads
+        lengths_cost_right_objects_nothing
     );
 }

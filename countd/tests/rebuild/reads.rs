@@ -55,20 +55,10 @@ pub fn the_loser_answers_from_the_facts(store: TestStore) {
     client.expect(&format!("EXISTS {lock}"), "(integer) 0");
 }
 
-fn calls_of(store: &TestStore, command: &str) -> u64 {
-    let stats = reply::text(store.server.client().ok("INFO commandstats"));
-    let line = format!("cmdstat_{command}:calls=");
-    let calls = stats.lines().find_map(|stat| stat.strip_prefix(&line));
-    calls.map_or(0, |calls| {
-        let calls = calls.split(',').next().expect("a number");
-        calls.parse().expect("a number")
-    })
-}
-
 pub fn verified_zeros_cost_no_further_command(store: TestStore) {
     let (_countd, api) = start_countd(&store);
     assert_eq!(api.counts(1)["rbm"], 0);
-    let exists = calls_of(&store, "exists");
+    let exists = store.calls_of("exists");
     assert!(exists > 0, "the first read looks for facts");
     let items: Vec<Json> = (1..3)
         .map(|eid| json!({ "etype": "note", "eid": eid }))
@@ -76,9 +66,9 @@ pub fn verified_zeros_cost_no_further_command(store: TestStore) {
     for _ in 0..20 {
         assert_eq!(api.counts(1)["rbm"], 0);
     }
-    assert_eq!(calls_of(&store, "exists"), exists);
+    assert_eq!(store.calls_of("exists"), exists);
     api.ok(api.post("/counter/batch", &json!({ "items": items })));
-    assert_eq!(calls_of(&store, "exists"), exists + 1, "note 2 is new");
+    assert_eq!(store.calls_of("exists"), exists + 1, "note 2 is new");
 }
 
 pub fn the_author_is_credited_after_a_rebuild(store: TestStore) {
@@ -106,8 +96,8 @@ pub fn the_author_is_credited_after_a_rebuild(store: TestStore) {
     wait_until("the credit follows", || received() == 18);
 }
 
-/// A key of another type is deleted. Counters without facts are lost, which the audit records.
-pub fn a_field_without_source_is_unrecoverable_and_audited(store: TestStore) {
+/// Comments have no source: neither facts nor counts by day.
+fn start_with_comments(store: &TestStore) -> (Countd, Api) {
     let comment = "[metrics.comment]\nnature = \"repeatable\"\ncount = \"now\"\n";
     let (command, config) = ("all", &[CONFIG, comment].concat());
     let set = "schema set f1 rbm bitmap daily sharded join comment";
@@ -118,6 +108,65 @@ pub fn a_field_without_source_is_unrecoverable_and_audited(store: TestStore) {
     ));
     let countd = Countd::with(&store.server, &Settings { command, config });
     let api = countd.api();
+    (countd, api)
+}
+
+/// Counters that are deleted lose the fields without a source. The audit has the trace ID of the request that found that.
+pub fn deleted_fields_without_source_are_audited(store: TestStore) {
+    let (_countd, api) = start_with_comments(&store);
+    for uid in [7, 8] {
+        api.act("comment", on(1, uid));
+        api.act("rbm", on(1, uid));
+        api.act("comment", on(2, uid));
+    }
+    wait_until_drained(&store.server, PARTITIONS);
+    let paths = [
+        ("/counter/note/1", None),
+        (
+            "/counter/batch",
+            Some(json!({ "items": [{ "etype": "note", "eid": 1 }] })),
+        ),
+        (
+            "/feed",
+            Some(json!({ "items": [{ "etype": "note", "eid": 1 }], "uid": 7 })),
+        ),
+    ];
+    for (read, (path, body)) in paths.into_iter().enumerate() {
+        lose(&store, 1);
+        let trace = format!("t-{read}");
+        let found = api.request(path, &[("x-trace-id", &trace)], body.as_ref());
+        assert_eq!(found.status, 200);
+        assert_eq!(api.counts(1)["rbm"], 2);
+        let entries = audit(&store);
+        assert_eq!(entries.len(), 2 * (read + 1), "{entries:?}");
+        let of_read = entries.iter().filter(|entry| entry["traceId"] == trace);
+        let mut of_read: Vec<[&str; 4]> = of_read
+            .map(|entry| {
+                let note = entry.get("note").map_or("", String::as_str);
+                [
+                    &entry["metric"],
+                    &entry["difference"],
+                    &entry["round"],
+                    note,
+                ]
+            })
+            .collect();
+        of_read.sort_unstable();
+        let expected = [
+            ["comment", "0", "0", "unrecoverable"],
+            ["rbm", "2", "0", ""],
+        ];
+        assert_eq!(of_read, expected);
+    }
+    // Without facts nothing tells that there were counters.
+    lose(&store, 2);
+    assert_eq!(api.counts(2)["comment"], 0);
+    assert_eq!(audit(&store).len(), 6);
+}
+
+/// A key of another type is deleted. Counters without facts are lost, which the audit records.
+pub fn a_field_without_source_is_unrecoverable_and_audited(store: TestStore) {
+    let (_countd, api) = start_with_comments(&store);
     for uid in [7, 8] {
         api.act("comment", on(1, uid));
         api.act("rbm", on(1, uid));

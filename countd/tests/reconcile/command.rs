@@ -43,11 +43,30 @@ fn a_dry_run_reports_and_changes_nothing(store: TestStore) {
     assert_eq!(all["metrics"]["like"]["corrected"], 1, "{all}");
     assert_eq!(api.counts(1)["like"], 3);
     assert_eq!(api.counts(2)["fav"], 3);
-    let table = printed(&run(&store.server, config, &["reconcile", "--all"]));
-    assert!(
-        table.contains("metric") && table.contains("like"),
-        "{table}"
-    );
+    forge(&store, "note:2", 2, 7);
+    let output = run(&store.server, config, &["reconcile", "--all"]);
+    let table = printed(&output);
+    let rows: Vec<Vec<&str>> = table
+        .lines()
+        .map(|line| line.split_whitespace().collect())
+        .collect();
+    let row = |metric: &str| rows.iter().find(|row| row[0] == metric).expect("a row");
+    let header = [
+        "compared",
+        "differing",
+        "corrected",
+        "difference",
+        "largest",
+        "unchecked",
+    ];
+    assert_eq!(row("metric")[1..], header);
+    assert_eq!(row("fav")[2..], ["1", "1", "7", "7", "0"], "{table}");
+    assert_eq!(row("like")[2..], ["0", "0", "0", "0", "0"], "{table}");
+    // Stderr is no terminal.
+    let progress = String::from_utf8_lossy(&output.stderr).into_owned();
+    let mut lines = progress.lines();
+    let is_of_step = |line: &str| line.starts_with("comparing: ") && line.contains(" of ");
+    assert!(lines.any(is_of_step), "{progress}");
     let unknown = run(&store.server, config, &["reconcile", "--entity", "x", "1"]);
     assert_eq!(unknown.status.code(), Some(1));
 }

@@ -1,6 +1,7 @@
 //! Bitmaps with facts in more chunks than a script counts.
 
 use super::setup::{EXACT_ROUNDS, LIKE, NO_ROUNDS, PARTITIONS, audit, differences, forge};
+use crate::support::invariants::assert_invariants;
 use crate::support::stores::{TestStore, for_each_store};
 use crate::support::workload::Random;
 use crate::support::{Api, Countd, Settings, metric, printed, run, set_schema, wait_until_drained};
@@ -126,6 +127,7 @@ fn lost_counters_of_a_large_bitmap_are_rebuilt(store: TestStore) {
     wait_until("the counters are rebuilt", || counts(&api) == [CHUNKS; 2]);
     wait_until_drained(&store.server, PARTITIONS);
     assert_eq!(counts(&api), [CHUNKS; 2]);
+    assert_invariants(&store.server, &config(NO_ROUNDS));
 }
 
 fn an_action_on_a_lost_counter_waits_for_the_recount(store: TestStore) {
@@ -147,6 +149,8 @@ fn an_action_on_a_lost_counter_waits_for_the_recount(store: TestStore) {
     api.act("like", on(3 * CHUNK + 100));
     lose(&store);
     wait_until("the counter is rebuilt", || counts(&api)[0] == CHUNKS + 1);
+    client.ok(&format!("DEL {key}"));
+    assert_invariants(&store.server, &config(NO_ROUNDS));
 }
 
 /// A process was killed in the midst of a recount. Facts change in chunks that it has counted and in others, then another process goes on.
@@ -225,6 +229,7 @@ fn a_recount_goes_on_after_a_kill_and_changes(store: TestStore) {
         &format!("EXISTS {}", recount(&store, "like")),
         "(integer) 0",
     );
+    assert_invariants(&store.server, &config);
 }
 
 /// Rounds compare all the time, while clients change facts in all chunks, recounts are lost, and the consumer is killed.
@@ -299,6 +304,7 @@ fn right_counters_stay_while_facts_are_recounted(store: TestStore) {
     let mut corrections = differences(&store);
     corrections.sort();
     assert_eq!(corrections, ["-300", "-500"]);
+    assert_invariants(&store.server, config);
 }
 
 /// Ends the clients, also if an assertion fails.
@@ -332,4 +338,5 @@ fn followers_in_a_large_bitmap_are_corrected(store: TestStore) {
     wait_until("the counter is rebuilt", || followers() == CHUNKS);
     wait_until_drained(&store.server, PARTITIONS);
     assert_eq!(followers(), CHUNKS);
+    assert_invariants(&store.server, config);
 }

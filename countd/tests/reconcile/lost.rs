@@ -1,6 +1,7 @@
 //! Tables and objects that are deleted, or replaced by another type, while events are counted.
 
 use super::setup::{LIKE, PARTITIONS, audit, config};
+use crate::support::invariants::assert_invariants;
 use crate::support::stores::{TestStore, for_each_store, module};
 use crate::support::workload::Random;
 use crate::support::{
@@ -101,6 +102,7 @@ fn a_deleted_table_is_rebuilt_before_events_are_added(store: TestStore) {
     );
     assert!(audit(&store).iter().all(|one| one["source"] == "rebuild"));
     assert!(metric(&api, "countd_lost_tables_total") > 0);
+    assert_invariants(&store.server, &config("batched", NO_CORRECTIONS));
 }
 
 fn a_deleted_table_under_load_loses_nothing(store: TestStore) {
@@ -202,6 +204,7 @@ fn damage_under_load(mut store: TestStore, damage: impl Fn(&TestStore, &str)) {
     }
     let likes: u64 = (1..=NOTES).map(|eid| count("like", eid)).sum();
     assert_eq!(api.user(7)["likesReceived"], likes);
+    assert_invariants(&store.server, config);
 }
 
 /// Something creates a lost table again before countd notices that it was lost.
@@ -239,4 +242,5 @@ fn a_table_that_lost_most_rows_between_rounds_is_rebuilt() {
             .iter()
             .all(|eid| stored_likes(&store, *eid) == USERS as i64)
     });
+    assert_invariants(&store.server, &config("batched", settings));
 }

@@ -1,6 +1,7 @@
 //! Rounds of the consumers.
 
 use super::setup::{EXACT_ROUNDS, LIKE, PARTITIONS, audit, config, differences, forge};
+use crate::support::invariants::assert_invariants;
 use crate::support::stores::{TestStore, for_each_store, module};
 use crate::support::{
     Api, Countd, Settings, metric, on_note, run, set_schema, wait_until_drained, with,
@@ -59,10 +60,25 @@ fn assert_corrected(store: &TestStore, count: &str) {
     }
     assert_eq!(entry["key"], store.counters("v1", "note:1", PARTITIONS));
     assert!(entry["round"] != "0" && entry.contains_key("ts"));
-    assert_eq!(
-        metric(&api, "countd_corrections_total{source=\"reconcile\"}"),
-        2
-    );
+    wait_until("the corrections are in the metrics", || {
+        metric(&api, "countd_corrections_total{source=\"reconcile\"}") == 2
+    });
+    assert_eq!(compared(&api, "1", "10"), 2);
+    assert_eq!(compared(&api, "10", "+Inf"), 0);
+    let sum = "countd_counter_difference_sum{source=\"reconcile\"}";
+    assert_eq!(metric(&api, sum), 7);
+}
+
+/// The number of exact comparisons with a difference above `from` and up to `to`, which are bounds of the histogram.
+fn compared(api: &Api, from: &str, to: &str) -> u64 {
+    let up_to = |bound: &str| {
+        let name = "countd_counter_difference_bucket";
+        metric(
+            api,
+            &format!("{name}{{source=\"reconcile\",le=\"{bound}\"}}"),
+        )
+    };
+    up_to(to) - up_to(from)
 }
 
 fn a_lost_counter_returns(store: TestStore) {
@@ -97,6 +113,11 @@ fn thresholds_leave_small_differences() {
     wait_until("one is corrected", || differences(&store).len() == 1);
     assert_eq!(api.counts(1)["like"], 30);
     assert_eq!(api.counts(2)["like"], 20);
+    // Each round compares the one that is left again.
+    wait_until("the differences are in the metrics", || {
+        compared(&api, "10", "100") == 1 && compared(&api, "1", "10") > 1
+    });
+    assert_eq!(compared(&api, "100", "+Inf"), 0);
 }
 
 #[test]
@@ -138,6 +159,48 @@ fn every_entity_is_reached_in_sample_rounds() {
         "{rounds:?}"
     );
     assert_eq!(api.counts(1_234)["like"], 0);
+}
+
+/// Tests of counters that only a scan of the keys shows.
+mod of_keys {
+    use super::*;
+
+    for_each_store! {
+        [objects plain]
+        every_key_is_reached_in_sample_rounds
+    }
+}
+
+fn every_key_is_reached_in_sample_rounds(store: TestStore) {
+    const OBJECTS: u64 = 500;
+    let settings = "interval_seconds = 1\nsample = 4\nmin_difference = 0\nmin_percent = 0";
+    let countd = Countd::start(&store.server, &config("now", settings));
+    let mut client = store.server.client();
+    // Objects without facts.
+    let objects: Vec<Vec<String>> = (1..=OBJECTS)
+        .map(|eid| {
+            let key = store.counters("v1", &format!("note:{eid}"), PARTITIONS);
+            let command = match store.has_module {
+                true => format!("CINT.BATCHINCR {key} LEN 5 {LIKE} 2"),
+                false => format!("BITFIELD {key} SET u40 #4 0 SET u40 #{LIKE} 2"),
+            };
+            command.split(' ').map(str::to_owned).collect()
+        })
+        .collect();
+    client.pipeline(&objects);
+    wait_until("all are corrected", || {
+        differences(&store).len() as u64 == OBJECTS
+    });
+    let entries = audit(&store);
+    let rounds: BTreeSet<&str> = entries
+        .iter()
+        .map(|entry| entry["round"].as_str())
+        .collect();
+    assert!(rounds.len() >= 2, "a round compares a sample: {rounds:?}");
+    let ids: BTreeSet<&str> = entries.iter().map(|entry| entry["eid"].as_str()).collect();
+    assert_eq!(ids.len() as u64, OBJECTS);
+    assert_eq!(countd.api().counts(123)["like"], 0);
+    assert_invariants(&store.server, &config("now", settings));
 }
 
 #[test]
@@ -196,11 +259,13 @@ fn unconverged_after_three_rounds() {
 #[test]
 fn processes_with_other_settings_stop_checks() {
     let store = module();
-    let countd = Countd::start(&store.server, &config("now", EXACT_ROUNDS));
+    let own = &config("now", EXACT_ROUNDS);
+    let countd = Countd::start(&store.server, own);
     let api = countd.api();
     like(&api, 1, 1..4);
     forge(&store, "note:1", LIKE, 5);
     wait_until("it is corrected", || differences(&store).len() == 1);
+    assert_eq!(metric(&api, "countd_reconcile_stopped"), 0);
     let counting = || {
         let field = store.server.client().ok("HGET countd:layout counting");
         reply::text(field)
@@ -221,6 +286,15 @@ fn processes_with_other_settings_stop_checks() {
     forge(&store, "note:1", LIKE, 7);
     let stopped = || countd.log().matches("counters are not compared").count();
     wait_until("rounds are skipped", || stopped() >= 2);
+    assert_eq!(metric(&api, "countd_reconcile_stopped"), 1);
+    // A sweep would take a second.
+    wait_until("the age of the sweep grows", || {
+        metric(&api, "countd_reconcile_sweep_seconds") >= 4
+    });
+    let check = run(&store.server, own, &["check"]);
+    let check = String::from_utf8_lossy(&check.stdout).into_owned();
+    let named = format!("note: process {}-", serve.process_id());
+    assert!(check.contains(&named), "{check}");
     like(&other_api, 1, 15..17);
     wait_until_drained(&store.server, PARTITIONS);
     assert_eq!(api.counts(1)["like"], 17);
@@ -232,6 +306,13 @@ fn processes_with_other_settings_stop_checks() {
     assert_eq!(counting(), settings);
     assert_eq!(api.counts(1)["like"], 10);
     assert_eq!(differences(&store), ["-5", "-7"]);
+    wait_until("rounds go on", || {
+        metric(&api, "countd_reconcile_stopped") == 0
+            && metric(&api, "countd_reconcile_sweep_seconds") < 4
+    });
+    let check = run(&store.server, own, &["check"]);
+    let check = String::from_utf8_lossy(&check.stdout).into_owned();
+    assert!(!check.contains("other settings"), "{check}");
 }
 
 /// A replay of the archive knows that a correction is no event.

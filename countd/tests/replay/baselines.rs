@@ -1,11 +1,11 @@
 //! Baselines replace what the archive does not have any more.
 
-use super::setup::{READ, config, corrections, leftovers, rebuild, wait_until_archived};
+use super::setup::{READ, config, corrections, leftovers, rebuild, start, wait_until_archived};
 use crate::reconcile::setup::{PARTITIONS, forge};
 use crate::support::stores::{TestStore, for_each_store};
 use crate::support::verify::assert_matches_model;
 use crate::support::workload::{self, WorkloadSize, run_clients};
-use crate::support::{Countd, Settings, printed, run, set_schema, wait_until_drained};
+use crate::support::{printed, run, wait_until_drained};
 use countint_tests::env::TempDir;
 use countint_tests::wait_until;
 
@@ -27,12 +27,7 @@ fn a_rebuild_from_a_baseline_needs_only_later_entries(store: TestStore) {
     let dir = TempDir::new();
     let archive = dir.path().join("archive");
     let config = &config(&archive, &workload::metrics());
-    set_schema(&store.server, config);
-    let settings = Settings {
-        command: "all",
-        config,
-    };
-    let mut countd = Countd::with(&store.server, &settings);
+    let mut countd = start(&store, config);
     let apis = [countd.api()];
     let (mut name, mut lines) = (String::new(), 0);
     let index = archive.join("index");

@@ -2,6 +2,9 @@
 
 mod at_start;
 mod baselines;
+mod days;
+mod flood;
+mod interrupted;
 mod load;
 mod sabotage;
 pub mod setup;

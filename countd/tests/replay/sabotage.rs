@@ -1,17 +1,20 @@
 //! Counters whose only source is the archive are damaged in every way, and become right.
 
-use super::setup::{READ, config, corrections, digests, leftovers, rebuild, wait_until_archived};
-use crate::reconcile::setup::{PARTITIONS, forge};
-use crate::support::stores::{TestStore, for_each_store, module};
-use crate::support::{
-    Api, Countd, Settings, on_note, printed, run, set_schema, wait_until_drained, with,
+use super::setup::{
+    READ, config, corrections, digests, leftovers, rebuild, start, wait_until_archived,
 };
+use crate::reconcile::setup::{PARTITIONS, audit, forge};
+use crate::support::invariants::assert_invariants;
+use crate::support::stores::{TestStore, for_each_store, module};
+use crate::support::{Api, on_note, printed, run, wait_until_drained, with};
 use countint_tests::env::TempDir;
+use countint_tests::reply;
 use serde_json::json;
 
 for_each_store! {
     [module objects plain cluster]
     rebuild_of_sabotaged_repeatable_counters
+    counters_without_totals_are_corrected
 }
 
 /// Reads have counts by day.
@@ -55,12 +58,7 @@ fn rebuild_of_sabotaged_repeatable_counters(store: TestStore) {
     let dir = TempDir::new();
     let archive = dir.path().join("archive");
     let config = &config(&archive, METRICS);
-    set_schema(&store.server, config);
-    let settings = Settings {
-        command: "all",
-        config,
-    };
-    let countd = Countd::with(&store.server, &settings);
+    let countd = start(&store, config);
     let api = countd.api();
     act(&api);
     wait_until_drained(&store.server, PARTITIONS);
@@ -145,6 +143,58 @@ fn rebuild_of_sabotaged_repeatable_counters(store: TestStore) {
     api.ok(api.post("/action/like", &like));
 }
 
+/// Adds 10,000 days without counts to a Hash.
+const MANY_DAYS: &str = "for year = 1990, 2019 do for month = 1, 12 do for day = 1, 28 do \
+    redis.call('HSET', KEYS[1], string.format('%04d%02d%02d', year, month, day), 0) end end end";
+
+/// Metrics with counts by day, whose totals do not exist: of entities that were never counted, and of one whose totals were deleted.
+fn counters_without_totals_are_corrected(store: TestStore) {
+    let dir = TempDir::new();
+    let archive = dir.path().join("archive");
+    let config = &config(&archive, METRICS);
+    let countd = start(&store, config);
+    let api = countd.api();
+    for uid in 0..5 {
+        api.ok(api.post("/action/read", &on_note(5, uid)));
+    }
+    wait_until_drained(&store.server, PARTITIONS);
+    wait_until_archived(&store);
+    let mut client = store.server.client();
+    for key in reply::array(client.ok("KEYS tot*")).into_iter() {
+        let key = reply::text(key);
+        match key.starts_with("tot:") {
+            true => client.ok(&format!("CTAB.DEL {key} 5")),
+            false => client.ok(&format!("HDEL {key} 5")),
+        };
+    }
+    forge(&store, "note:5", READ, 1_000);
+    forge(&store, "note:n-77", READ, 3);
+    let home = TestStore::partition("note:5", PARTITIONS);
+    let in_page = |eid: &i64| TestStore::partition(&format!("note:{eid}"), PARTITIONS) == home;
+    let page: Vec<i64> = (900..).filter(in_page).take(20).collect();
+    for eid in &page {
+        forge(&store, &format!("note:{eid}"), READ, *eid);
+    }
+    // Some have so many days that one call cannot correct all.
+    for eid in &page[..6] {
+        let entity = format!("note:{eid}");
+        let days = store.key(&format!("h:agg:read:{entity}"), "", &entity);
+        client.call(&["EVAL", MANY_DAYS, "1", &days]);
+    }
+    let (output, report) = rebuild(&store.server, config, &["--from", "earliest"]);
+    printed(&output);
+    assert_eq!(report["metrics"]["read"]["corrected"], 22, "{report}");
+    let corrected = corrections(&store);
+    let of = |eid: &str| corrected[&(eid.to_owned(), "read".to_owned())];
+    assert_eq!((of("5"), of("n-77")), (-1_000, -3));
+    assert!(page.iter().all(|eid| of(&eid.to_string()) == -eid));
+    let entries = audit(&store);
+    assert_eq!(entries.len(), 22, "one entry for each counter");
+    assert!(entries.iter().all(|entry| entry["round"] == "0"));
+    assert_eq!(api.counts(5)["read"], 5);
+    assert_invariants(&store.server, config);
+}
+
 /// A part of the log is missing.
 #[test]
 fn a_gap_is_refused() {
@@ -152,12 +202,7 @@ fn a_gap_is_refused() {
     let dir = TempDir::new();
     let archive = dir.path().join("archive");
     let config = &config(&archive, "");
-    set_schema(&store.server, config);
-    let settings = Settings {
-        command: "all",
-        config,
-    };
-    let countd = Countd::with(&store.server, &settings);
+    let countd = start(&store, config);
     let api = countd.api();
     for round in 0..3_u64 {
         for uid in 0..50 {

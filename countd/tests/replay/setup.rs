@@ -1,8 +1,8 @@
 //! Configurations and damage of the tests of rebuilds.
 
 use crate::reconcile::setup::{PARTITIONS, audit};
-use crate::support::run;
 use crate::support::stores::TestStore;
+use crate::support::{Countd, Settings, run, set_schema};
 use countint_tests::{Client, Server, reply, wait_until};
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
@@ -11,6 +11,16 @@ use std::process::Output;
 
 /// The field of reads in the schema of tests.
 pub const READ: u16 = 0;
+
+/// Starts `countd all` on a new store.
+pub fn start(store: &TestStore, config: &str) -> Countd {
+    set_schema(&store.server, config);
+    let settings = Settings {
+        command: "all",
+        config,
+    };
+    Countd::with(&store.server, &settings)
+}
 
 /// A configuration that archives. Logs are trimmed soon, and nothing else corrects counters.
 pub fn config(archive: &Path, more: &str) -> String {

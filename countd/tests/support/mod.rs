@@ -3,6 +3,7 @@
 mod api;
 mod drain;
 pub mod invariants;
+pub mod operations;
 mod pause;
 mod process;
 mod running;
@@ -15,7 +16,7 @@ pub mod workload;
 pub use api::{Api, Response, assert_refused, metric, on_note, with};
 pub use drain::{wait_until_all_drained, wait_until_clients_drained, wait_until_drained};
 pub use pause::pause;
-pub use process::{Countd, Settings, dead_reasons, printed, run, run_as_user, set_schema};
+pub use process::{Countd, Settings, dead_reasons, printed, run, run_as_user, run_at, set_schema};
 pub use running::Running;
 pub use sse::EventStream;
 pub use stores::one_node_cluster;

@@ -203,6 +203,11 @@ impl Countd {
         self.dir.path().join("countd.log")
     }
 
+    /// The process ID.
+    pub fn process_id(&self) -> u32 {
+        self.process.as_ref().expect("it runs").id()
+    }
+
     /// The port on which countd listens.
     pub fn port(&self) -> u16 {
         self.port
@@ -258,6 +263,11 @@ fn write_config(dir: &TempDir, text: &str) -> PathBuf {
 /// Runs a subcommand of countd to its end, and returns the output.
 pub fn run(server: &Server, config: &str, arguments: &[&str]) -> Output {
     run_with_url(url(server), config, arguments)
+}
+
+/// The same with Redis at this port.
+pub fn run_at(port: u16, config: &str, arguments: &[&str]) -> Output {
+    run_with_url(format!("redis://127.0.0.1:{port}/"), config, arguments)
 }
 
 /// The same as a Redis user with the password `secret`.

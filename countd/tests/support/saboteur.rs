@@ -229,7 +229,21 @@ pub fn any_row(client: &mut Client, random: &mut Random, key: &str) -> String {
         .unwrap_or_default()
 }
 
-/// The sum of the differences of all entries of the audit, by key, row and metric.
+/// The name under which [`audited`] has a value of a total or of counts by day: the number, the ID of the entity and the metric. `None` for
+/// other keys.
+pub fn number_of_days(key: &str, row: &str) -> Option<(String, String, String)> {
+    let key = key.split(":{").next().unwrap_or(key);
+    let parts: Vec<&str> = key.split(':').collect();
+    let (number, eid, metric) = match parts.as_slice() {
+        ["h", "agg", metric, _, eid, ..] => ("days", *eid, *metric),
+        ["tot" | "toth", metric, ..] => ("total", row, *metric),
+        _ => return None,
+    };
+    Some((number.to_owned(), eid.to_owned(), metric.to_owned()))
+}
+
+/// The sum of the differences of all entries of the audit, by key, row and metric; those of totals and counts by day by
+/// [their number](number_of_days).
 pub fn audited<'s>(
     servers: impl IntoIterator<Item = &'s Server>,
 ) -> BTreeMap<(String, String, String), i64> {
@@ -247,7 +261,10 @@ pub fn audited<'s>(
                     .collect();
                 let field = |name: &str| fields.get(name).copied().unwrap_or_default().to_owned();
                 let difference: i64 = field("difference").parse().expect("a number");
-                let of = (field("key"), field("row"), field("metric"));
+                let of = match field("number").as_str() {
+                    "days" | "total" => (field("number"), field("eid"), field("metric")),
+                    _ => (field("key"), field("row"), field("metric")),
+                };
                 *sums.entry(of).or_default() += difference;
             }
         }

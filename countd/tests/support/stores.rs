@@ -78,15 +78,18 @@ pub fn one_node_cluster() -> Server {
         .append_only(true)
         .start();
     server.client().ok("CLUSTER ADDSLOTSRANGE 0 16383");
-    wait_until_up(&server);
+    wait_until_up(std::slice::from_ref(&server));
     server
 }
 
-/// Waits until a server in cluster mode serves its slots, which takes a moment after its start.
-fn wait_until_up(server: &Server) {
-    let mut client = server.client();
-    wait_until("the cluster is up", || {
-        reply::text(client.ok("CLUSTER INFO")).contains("cluster_state:ok")
+/// Waits until servers in cluster mode serve their slots, which takes a moment after a start.
+pub fn wait_until_up(servers: &[Server]) {
+    wait_until("all slots are served", || {
+        servers.iter().all(|server| {
+            let mut client = server.client();
+            client.info("cluster")["cluster_enabled"] == "0"
+                || reply::text(client.ok("CLUSTER INFO")).contains("cluster_state:ok")
+        })
     });
 }
 
@@ -95,9 +98,7 @@ impl TestStore {
     pub fn restart(&mut self) {
         self.server.kill();
         self.server.start_again();
-        if self.is_cluster {
-            wait_until_up(&self.server);
-        }
+        wait_until_up(std::slice::from_ref(&self.server));
     }
 
     /// The table of the counters of an entity (`note:1`), also where they are objects.
@@ -191,6 +192,17 @@ impl TestStore {
     pub fn changes(&self, entity: &str, partitions: u16) -> String {
         let partition = TestStore::partition(entity, partitions);
         format!("x:changes{}", self.hash_tag(partition))
+    }
+
+    /// How often the server has executed a command, those of scripts included.
+    pub fn calls_of(&self, command: &str) -> u64 {
+        let stats = reply::text(self.server.client().ok("INFO commandstats"));
+        let line = format!("cmdstat_{command}:calls=");
+        let calls = stats.lines().find_map(|stat| stat.strip_prefix(&line));
+        calls.map_or(0, |calls| {
+            let calls = calls.split(',').next().expect("a number");
+            calls.parse().expect("a number")
+        })
     }
 
     /// Whether the server is in cluster mode.

@@ -11,12 +11,12 @@ for_each_store! {
 }
 
 /// Without rounds, only the command corrects.
-const CONFIG: &str = "[log]\npartitions = 16\n[consumer]\nlinger_ms = 5\nsession_timeout_ms = 500\n[reconcile]\nenabled = false\nmin_difference = 0\nmin_percent = 0.0\n[limits]\nuser = { per_second = 0, burst = 1000 }\n";
+pub(super) const ONLY_COMMANDS: &str = "[log]\npartitions = 16\n[consumer]\nlinger_ms = 5\nsession_timeout_ms = 500\n[reconcile]\nenabled = false\nmin_difference = 0\nmin_percent = 0.0\n[limits]\nuser = { per_second = 0, burst = 1000 }\n";
 
 const COUNTERS: [&str; 4] = ["followings", "followers", "posts", "likesReceived"];
 
 fn the_counters_of_a_user_are_reconciled(store: TestStore) {
-    let countd = Countd::start(&store.server, CONFIG);
+    let countd = Countd::start(&store.server, ONLY_COMMANDS);
     let api = countd.api();
     for uid in [1, 2, 3] {
         for followed in ["7", "8", "a-7"] {
@@ -44,7 +44,7 @@ fn the_counters_of_a_user_are_reconciled(store: TestStore) {
     assert_eq!(counts("7"), right);
     let reconcile = |arguments: &[&str]| {
         let arguments = [&["reconcile"], arguments, &["--json"]].concat();
-        let output = run(&store.server, CONFIG, &arguments);
+        let output = run(&store.server, ONLY_COMMANDS, &arguments);
         let report: Json = serde_json::from_slice(&output.stdout)
             .unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&output.stderr)));
         (output.status.code(), report["metrics"].clone())
@@ -106,10 +106,14 @@ fn the_counters_of_a_user_are_reconciled(store: TestStore) {
         ["a-7", "followers", "3"],
     ];
     assert_eq!(corrections, expected);
-    let table = printed(&run(&store.server, CONFIG, &["reconcile", "--user", "7"]));
+    let table = printed(&run(
+        &store.server,
+        ONLY_COMMANDS,
+        &["reconcile", "--user", "7"],
+    ));
     for name in COUNTERS {
         assert!(table.contains(name), "{table}");
     }
-    let invalid = run(&store.server, CONFIG, &["reconcile", "--user", ""]);
+    let invalid = run(&store.server, ONLY_COMMANDS, &["reconcile", "--user", ""]);
     assert_eq!(invalid.status.code(), Some(1));
 }

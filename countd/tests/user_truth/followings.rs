@@ -1,6 +1,7 @@
 //! Followings and posts: the number of facts that are kept for a user. Facts of users: those of entities, transposed.
 
 use super::{CONFIG, PARTITIONS, audit, field, forge};
+use crate::support::invariants::assert_invariants;
 use crate::support::stores::{TestStore, for_each_store};
 use crate::support::{Api, Countd, metric, wait_until_drained};
 use countint_tests::{Client, reply, wait_until};
@@ -136,6 +137,7 @@ fn forged_followings_and_posts_are_corrected_and_audited(store: TestStore) {
             ["a-3", "followings", "2", "user"],
         ])
     );
+    assert_invariants(&store.server, &config());
 }
 
 /// A lost fact of a user does not lower the counter: the sweep restores the fact.
@@ -162,6 +164,7 @@ fn a_lost_reverse_fact_returns(store: TestStore) {
     for uid in ["1", "2", "a-3"] {
         assert_eq!(counter(&api, uid, "followings"), 3, "followings of {uid}");
     }
+    assert_invariants(&store.server, &config());
 }
 
 fn a_forged_reverse_fact_goes(store: TestStore) {
@@ -195,6 +198,7 @@ fn a_forged_reverse_fact_goes(store: TestStore) {
     ]);
     assert_eq!(corrections(&store), expected);
     assert_eq!(counter(&api, "1", "followings"), 3);
+    assert_invariants(&store.server, &config());
 }
 
 fn facts_of_all_stores_are_compared(store: TestStore) {
@@ -230,6 +234,7 @@ fn facts_of_all_stores_are_compared(store: TestStore) {
     }
     wait_for_sweep(&store);
     assert_eq!(corrections(&store).len(), 2 * STORES.len());
+    assert_invariants(&store.server, &config);
 }
 
 /// Ends the clients, also if the test fails.
@@ -295,4 +300,5 @@ fn facts_of_users_are_exact_while_they_change(store: TestStore) {
     let compared = metric(&countd.api(), "countd_facts_compared_total")
         + metric(&second.api(), "countd_facts_compared_total");
     assert!(compared > 0, "facts were compared");
+    assert_invariants(&store.server, &config);
 }

@@ -4,6 +4,7 @@ mod command;
 mod dead_letters;
 mod followers;
 mod followings;
+mod many;
 mod reading;
 mod received;
 
@@ -15,7 +16,7 @@ const PARTITIONS: u16 = 16;
 const CONFIG: &str = "[log]\npartitions = 16\n[consumer]\nlinger_ms = 5\nsession_timeout_ms = 500\n[reconcile]\ninterval_seconds = 1\nsample = 1\nmin_difference = 0\nmin_percent = 0.0\n[limits]\nuser = { per_second = 0, burst = 1000 }\n";
 
 /// A slot of each partition.
-fn slots(store: &TestStore) -> Vec<String> {
+pub fn slots(store: &TestStore) -> Vec<String> {
     match store.is_cluster() {
         true => (0..PARTITIONS).map(|p| format!(":{{{p}}}")).collect(),
         false => vec![String::new()],
@@ -23,7 +24,7 @@ fn slots(store: &TestStore) -> Vec<String> {
 }
 
 /// The entries of the audit: their fields.
-fn audit(store: &TestStore, client: &mut Client) -> Vec<Vec<String>> {
+pub fn audit(store: &TestStore, client: &mut Client) -> Vec<Vec<String>> {
     let mut entries = Vec::new();
     for slot in slots(store) {
         let key = format!("x:audit:cntfix{slot}");
@@ -36,7 +37,7 @@ fn audit(store: &TestStore, client: &mut Client) -> Vec<Vec<String>> {
 }
 
 /// A field of an entry of the audit.
-fn field<'e>(entry: &'e [String], name: &str) -> &'e str {
+pub fn field<'e>(entry: &'e [String], name: &str) -> &'e str {
     let mut pairs = entry.chunks(2);
     let pair = pairs.find(|pair| pair[0] == name);
     pair.map_or("", |pair| &pair[1])
@@ -73,7 +74,7 @@ fn wait_for_sweep(store: &TestStore) {
 }
 
 /// Sets a counter of a user.
-fn forge(store: &TestStore, uid: &str, idx: usize, count: u64) {
+pub fn forge(store: &TestStore, uid: &str, idx: usize, count: u64) {
     let key = store.user_counters(uid, PARTITIONS);
     let (idx, count) = (idx.to_string(), count.to_string());
     let mut client = store.server.client();

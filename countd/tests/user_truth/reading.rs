@@ -3,13 +3,22 @@
 use super::{PARTITIONS, audit, field, forge};
 use crate::support::stores::{TestStore, for_each_store};
 use crate::support::{Api, Countd, wait_until_drained};
-use countint_tests::wait_until;
+use countint_tests::{reply, wait_until};
 use serde_json::{Value as Json, json};
 
 for_each_store! {
     [module objects plain cluster cluster_objects]
     missing_and_damaged_counters_are_rebuilt
     followers_are_verified_when_they_are_read
+}
+
+mod of_objects {
+    use super::*;
+
+    for_each_store! {
+        [objects plain cluster_objects]
+        a_short_object_with_counts_is_rebuilt
+    }
 }
 
 /// No round of the reconciliation begins.
@@ -93,4 +102,33 @@ fn followers_are_verified_when_they_are_read(store: TestStore) {
         (field(entry, "eid"), field(entry, "difference")),
         ("3", "-6")
     );
+}
+
+/// One of the five counters is left, and is not 0.
+fn a_short_object_with_counts_is_rebuilt(store: TestStore) {
+    let (_countd, api) = start(&store);
+    let key = store.user_counters("1", PARTITIONS);
+    let mut client = store.server.client();
+    client.ok(&format!("DEL {key}"));
+    match store.has_module {
+        true => client.ok(&format!("CINT.SET {key} LEN 1 0 2")),
+        false => client.ok(&format!("BITFIELD {key} SET u40 #0 2")),
+    };
+    let path = "/relation/counter?uid=1";
+    let found = api.request(path, &[("x-trace-id", "t-1")], None);
+    assert_eq!(found.status, 200);
+    let entries = audit(&store, &mut client);
+    let rebuilt = entries
+        .iter()
+        .filter(|entry| field(entry, "source") == "rebuild" && field(entry, "traceId") == "t-1");
+    assert!(rebuilt.count() > 0, "{entries:?}");
+    let len = match store.has_module {
+        true => reply::int(client.ok(&format!("CINT.LEN {key}"))),
+        false => reply::int(client.ok(&format!("STRLEN {key}"))) / 5,
+    };
+    assert!(len >= 5, "{len}");
+    wait_until("the followers are counted", || {
+        let found = counts(&api, "1");
+        found["followings"] == 2 && found["followers"] == 1
+    });
 }

@@ -24,6 +24,16 @@ for_each_store! {
     a_damaged_table_of_users_does_not_stop_sweeps
 }
 
+/// Tests in which the slots of partitions differ.
+mod with_slots {
+    use super::*;
+
+    for_each_store! {
+        [cluster cluster_objects]
+        a_sweep_whose_end_was_forced_and_interrupted_corrects_nothing
+    }
+}
+
 const SIZE: WorkloadSize = WorkloadSize {
     clients: 6,
     users: 10,
@@ -205,6 +215,51 @@ fn a_sweep_whose_end_was_interrupted_continues(store: TestStore) {
     wait_until("the sweep ends", || ended_sweeps(&store, &mut client) >= 1);
     let corrections = audit(&store, &mut client);
     assert!(corrections.is_empty(), "{corrections:?}");
+}
+
+/// A slot has lost its state, and the sweep is given up in the other slots. This is interrupted before the last one, whose sums are not
+/// complete: they must not be compared.
+fn a_sweep_whose_end_was_forced_and_interrupted_corrects_nothing(store: TestStore) {
+    let countd = Countd::start(&store.server, CONFIG);
+    let api = countd.api();
+    for author in 1..=40 {
+        api.act(
+            "like",
+            with(on_note(author, 50), json!({ "author": author })),
+        );
+    }
+    wait_until_drained(&store.server, PARTITIONS);
+    wait_for_sweep(&store);
+    countd.suspend();
+    let (last, mut client) = (PARTITIONS - 1, store.server.client());
+    for slot in 0..=last {
+        let key = format!("countd:sums:{{{slot}}}");
+        match slot {
+            // It has lost its state.
+            0 => client.ok(&format!("DEL {key}")),
+            _ => client.ok(&format!("HSET {key} sweep 1000 stage 3")),
+        };
+    }
+    // The state of the last slot cannot be written.
+    let others = "%R~* ~[^c]* ~c[^o]* ~countd:[^s]* ~countd:s[^u]* ~countd:sums:l* ~countd:sums:{?} ~countd:sums:{1[^5]}";
+    assert_eq!(last, 15);
+    client.ok(&format!("ACL SETUSER default resetkeys {others}"));
+    countd.resume();
+    let mut stage = |slot: u16| {
+        let key = format!("countd:sums:{{{slot}}}");
+        client.run(&format!("HGET {key} stage"))
+    };
+    wait_until("the other slots have given up", || {
+        (0..last).all(|slot| stage(slot) == "\"4\"")
+    });
+    assert_eq!(stage(last), "\"3\"");
+    client.ok("ACL SETUSER default allkeys");
+    wait_until("the sweep ends", || {
+        ended_sweeps(&store, &mut client) >= 1_000
+    });
+    let corrections = audit(&store, &mut client);
+    assert!(corrections.is_empty(), "{corrections:?}");
+    assert_eq!(api.user(40)["likesReceived"], 1);
 }
 
 fn without_sweeps(config: &str) -> String {

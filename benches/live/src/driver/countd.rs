@@ -53,12 +53,36 @@ pub struct Target<'a> {
     pub dir: &'a Workdir,
     /// The storage.
     pub storage: Storage,
-    /// Whether reads are counted by day, too.
-    pub is_daily: bool,
+    /// The metrics.
+    pub metrics: Metrics,
 }
 
-/// Reads with counts by day. The metrics of a configuration replace the defaults.
-const DAILY_READS: &str = "[metrics.read]\nnature = \"repeatable\"\ncount = \"batched\"\naliases = [\"view\"]\ndaily = true\n";
+/// The metrics of a configuration. They replace the defaults.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Metrics {
+    /// The defaults.
+    Default,
+    /// Reads that are counted by day, too.
+    Daily,
+    /// Likes and collects, which feed no counters of users.
+    Facts {
+        /// Whether the facts are kept for users.
+        reverse: bool,
+    },
+}
+
+impl Metrics {
+    fn to_toml(self) -> String {
+        match self {
+            Metrics::Default => String::new(),
+            Metrics::Daily => "[metrics.read]\nnature = \"repeatable\"\ncount = \"batched\"\naliases = [\"view\"]\ndaily = true\n".to_owned(),
+            Metrics::Facts { reverse } => {
+                let metric = |name| format!("[metrics.{name}]\nnature = \"once\"\ncount = \"now\"\nreverse = {reverse}\n");
+                metric("like") + &metric("fav")
+            }
+        }
+    }
+}
 
 impl Target<'_> {
     /// The command of countd. Everything but the address of the server and the storage has its default, and users have no limit:
@@ -67,7 +91,7 @@ impl Target<'_> {
         let (file, storage) = (self.dir.file("countd.toml"), self.storage.name());
         let entities = format!("note = {{ schema = \"v1\", storage = \"{storage}\" }}");
         let users = format!("storage = \"{storage}\"");
-        let metrics = if self.is_daily { DAILY_READS } else { "" };
+        let metrics = self.metrics.to_toml();
         let limits = "user = { per_second = 0, burst = 1000 }";
         fs::write(
             &file,

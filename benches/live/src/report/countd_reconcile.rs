@@ -1,6 +1,6 @@
 //! The section on the cost of reconciliation.
 
-use crate::measure::countd::reconcile::RoundCost;
+use crate::measure::countd::reconcile::{ReconcileCosts, RoundCost};
 use crate::measure::stats::Spread;
 use crate::report::check::{Check, Threshold};
 use crate::report::figures::Figures;
@@ -23,8 +23,12 @@ const SWEEP: (f64, f64) = (1e6, 60.0);
 /// Entities, and the default sample and interval of rounds in seconds.
 const ROUNDS: (f64, f64, f64) = (10e6, 48.0, 600.0);
 
+/// The number of facts of ten million entities, four each as in the measurement.
+const VERIFIED_FACTS: f64 = 40e6;
+
 /// Formats the results.
-pub fn section(results: &[RoundCost], scale: &CountdScale) -> Section {
+pub fn section(results: &ReconcileCosts, scale: &CountdScale) -> Section {
+    let (verification, results) = (&results.verification, &results.rounds);
     let samples = || {
         let mut samples: Vec<u64> = results.iter().map(|round| round.sample).collect();
         samples.sort_unstable();
@@ -62,7 +66,12 @@ pub fn section(results: &[RoundCost], scale: &CountdScale) -> Section {
     let (entities, sample, seconds) = ROUNDS;
     let rounds = of(sampled, RoundCost::server_cpu_each) * entities / sample / seconds * 100.0;
     let idle = of(1, |round| round.idle_server_cpu) * 100.0;
+    let fact = verification.server_cpu / verification.facts as f64;
+    let (facts, pause) = (VERIFIED_FACTS, sample * seconds);
+    let verified = fact * facts / pause * 100.0;
     let mut figures = Figures::default();
+    figures.add("countd.reconcile.us-per-fact", fact * 1e6, 2);
+    figures.add("countd.reconcile.verification-share-percent", verified, 2);
     figures.add(
         "countd.reconcile.entities-per-cpu-s",
         1.0 / of(1, RoundCost::server_cpu_each),
@@ -81,11 +90,19 @@ pub fn section(results: &[RoundCost], scale: &CountdScale) -> Section {
              the round and its end, without those of an idle countd, which takes {idle:.2} % of the server's core. A full sweep visits each row and each key of facts; it has to correct \
              the 20 counters that were made wrong.\n\n{}\n\
              Shares of the server's core follow from the CPU time for each compared entity: a sweep of a million entities in {} s takes {sweep:.2} %. \
-             The default rounds of ten million entities compare {:.0} of them in {seconds} s, which takes {rounds:.2} %.\n",
+             The default rounds of ten million entities compare {:.0} of them in {seconds} s, which takes {rounds:.2} %.\n\n\
+             On another server {} such facts are kept for their {} users, too. A verification compares each fact with those of its user and back, which takes \
+             {:.1} s of the server's CPU, {:.2} µs for each fact. Of {} facts, once in {:.0} hours as by default, it takes {verified:.2} % of the server's core.\n",
             short(scale.compared_entities),
             table.finish(),
             SWEEP.1,
             entities / sample,
+            short(verification.facts),
+            short(verification.users),
+            verification.server_cpu,
+            fact * 1e6,
+            short(facts as u64),
+            pause / 3600.0,
         ),
         checks: vec![
             at_most(
@@ -107,6 +124,7 @@ pub fn section(results: &[RoundCost], scale: &CountdScale) -> Section {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::measure::countd::reconcile::VerificationCost;
     use crate::workload::scale::Scale;
 
     #[test]
@@ -120,7 +138,15 @@ mod tests {
             idle_server_cpu: 0.001,
         };
         // 5 µs and 30 µs for each compared entity.
-        let section = section(&[round(1, 5.0), round(5, 6.0)], &Scale::full().countd);
+        let costs = ReconcileCosts {
+            rounds: vec![round(1, 5.0), round(5, 6.0)],
+            verification: VerificationCost {
+                facts: 4_000_000,
+                users: 100_000,
+                server_cpu: 8.0,
+            },
+        };
+        let section = section(&costs, &Scale::full().countd);
         let shares: Vec<f64> = section.checks.iter().map(|check| check.value).collect();
         assert!((shares[0] - 8.33).abs() < 0.01, "{shares:?}");
         assert!((shares[1] - 1.04).abs() < 0.01, "{shares:?}");
@@ -128,5 +154,7 @@ mod tests {
         assert_eq!(met, [true, false]);
         let figures = section.figures.to_json().unwrap();
         assert!(figures.contains("\"countd.reconcile.entities-per-cpu-s\": 200000"));
+        // 2 µs for each of 40 million facts, in 8 hours.
+        assert!(figures.contains("\"countd.reconcile.verification-share-percent\": 0.28"));
     }
 }

@@ -54,7 +54,7 @@ pub fn section(results: &[ReplayRates], scale: &CountdScale) -> Section {
             "{} read events of 1,000 hot notes are counted by `countd consume`, on one server without an archive and on another with one. \
              From that archive, `countd rebuild` computes the counters again while the consumer runs, and corrects one that was made wrong. \
              Its time is that of the whole command. The server's CPU time is {server_cpu:.0} ns per event of the rebuild.\n\n{}",
-            scale.events,
+            scale.replayed_events,
             table.finish(),
         ),
         checks: vec![Check {

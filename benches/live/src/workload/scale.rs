@@ -48,6 +48,8 @@ pub struct CountdScale {
     pub entities: u64,
     /// Events of these entities in each partition.
     pub entity_events: u64,
+    /// Events of hot keys that a rebuild replays.
+    pub replayed_events: u64,
     /// Entities whose counters are compared with their facts.
     pub compared_entities: u64,
     /// Seconds until a round of comparisons begins, and the maximum that it takes.
@@ -77,6 +79,7 @@ impl Scale {
                 probes: 200,
                 entities: 10_000_000,
                 entity_events: 1_000,
+                replayed_events: 4_000_000,
                 compared_entities: 1_000_000,
                 round_seconds: 120,
             },
@@ -105,6 +108,7 @@ impl Scale {
                 probes: 40,
                 entities: 1_000_000,
                 entity_events: 200,
+                replayed_events: 300_000,
                 compared_entities: 20_000,
                 round_seconds: 20,
             },

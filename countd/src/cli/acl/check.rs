@@ -1,7 +1,8 @@
 //! Checks at the start that the Redis user has the required permissions. A missing permission would otherwise fail a request later.
 //! Nothing would be lost or counted twice, because scripts check permissions before their first write (see `lua/permission.lua`).
 
-use super::required::{RequiredPermission, Roles, required_permissions};
+use super::examples::RequiredPermission;
+use super::required::{Roles, required_permissions};
 use countd::domain::config::Config;
 use countd::domain::error::ConnectError;
 use countd::redis::script::LoadedScript;

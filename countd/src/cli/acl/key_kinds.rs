@@ -1,8 +1,8 @@
 //! The kinds of keys that declarations of permissions name: an example of each, and the ACL pattern that covers all keys of the kind.
 
-use countd::domain::config::{Config, FactKind, Metric, Order};
+use countd::domain::config::Config;
 use countd::domain::ids::{Entity, Id, Name};
-use countd::domain::keys::{Keys, TimelineKeys};
+use countd::domain::keys::Keys;
 use countd::domain::op::Op;
 use countd::redis::script::CounterBackend;
 use countd::storage::schema::user_schema_id;
@@ -39,10 +39,10 @@ impl KeyKind {
 
 /// The kinds of keys of a part of the configuration, by name. A name may stand for several kinds.
 #[derive(Clone, Default)]
-pub struct KeyKinds(Vec<(&'static str, KeyKind)>);
+pub struct KeyKinds(pub(super) Vec<(&'static str, KeyKind)>);
 
 /// An entity with another type and id for each number. The partitions differ, too, if there are enough of them.
-fn entity(number: u16) -> Entity {
+pub(super) fn entity(number: u16) -> Entity {
     Entity {
         etype: name(number),
         eid: id(number),
@@ -50,13 +50,13 @@ fn entity(number: u16) -> Entity {
 }
 
 /// An id for each number.
-fn id(number: u16) -> Id {
+pub(super) fn id(number: u16) -> Id {
     let text = number.to_string();
     Id::new(text).unwrap_or_else(|_| unreachable!("a number is an id"))
 }
 
 /// A name for each number, each with another first letter.
-fn name(number: u16) -> Name {
+pub(super) fn name(number: u16) -> Name {
     let letter = char::from(b'a' + (number % 26) as u8);
     Name::new(letter.to_string()).unwrap_or_else(|_| unreachable!("a letter is a name"))
 }
@@ -172,12 +172,11 @@ impl KeyKinds {
                         keys.totals_table(&name(n), &name(n), partition(n))
                     });
                 }
-                if settings.reads.is_some() {
-                    let example = keys.read_streams(metric, &example).key(0);
-                    kinds.add_like("read_stream", example, |n| {
-                        keys.read_streams(metric, &entity(n)).key(n)
-                    });
-                }
+                // Streams stay for some days when `reads` is removed.
+                let example = keys.read_streams(metric, &example).key(0);
+                kinds.add_like("read_stream", example, |n| {
+                    keys.read_streams(metric, &entity(n)).key(n)
+                });
             }
         }
         kinds
@@ -253,118 +252,6 @@ impl KeyKinds {
         kinds
     }
 
-    /// Adds the timelines of the facts of a metric.
-    pub fn with_timelines(
-        &self,
-        keys: Keys,
-        backend: CounterBackend,
-        (metric, settings): (&Name, &Metric),
-        etype: &Name,
-        is_reverse: bool,
-    ) -> KeyKinds {
-        let mut kinds = self.clone();
-        let mut add = |example: TimelineKeys, sample: &dyn Fn(u16) -> TimelineKeys| {
-            kinds.add_like("newest_set", example.newest_set, |n| sample(n).newest_set);
-            if let Some(set) = example.older_set {
-                kinds.add_like("older_set", set, |n| {
-                    sample(n).older_set.unwrap_or_default()
-                });
-            }
-            if backend == CounterBackend::Module {
-                kinds.add_like("newest_table", example.newest_table, |n| {
-                    sample(n).newest_table
-                });
-                if let Some(ids) = example.older_ids {
-                    kinds.add_like("older_ids", ids, |n| {
-                        sample(n).older_ids.unwrap_or_default()
-                    });
-                }
-            } else if let Some(ids) = example.older_ids {
-                // A script names the key, which does not exist.
-                kinds.add_like("older_set", ids, |n| {
-                    sample(n).older_ids.unwrap_or_default()
-                });
-            }
-        };
-        if is_reverse {
-            add(keys.reverse(metric, etype, &id(0)), &|n| {
-                keys.reverse(&name(n), &name(n), &id(n))
-            });
-        }
-        if settings.order == Order::Time {
-            let example = keys.latest_users(metric, &example_entity(etype));
-            add(example, &|n| keys.latest_users(&name(n), &entity(n)));
-        }
-        // Pages of older facts come from a Set.
-        let sets: Vec<KeyKind> = kinds.named("older_set").cloned().collect();
-        kinds.0.extend(sets.into_iter().map(|kind| ("set", kind)));
-        kinds
-    }
-
-    /// Adds the facts of a metric.
-    pub fn with_facts(
-        &self,
-        keys: Keys,
-        (kind, backend): (FactKind, CounterBackend),
-        (metric, etype): (&Name, &Name),
-    ) -> KeyKinds {
-        let mut kinds = self.clone();
-        let example = example_entity(etype);
-        let ids = |kinds: &mut KeyKinds, name_of_kind| {
-            kinds.add_like(name_of_kind, keys.facts(metric, &example), |n| {
-                keys.facts(&name(n), &entity(n))
-            });
-        };
-        let set = |kinds: &mut KeyKinds, name_of_kind, part: &str| {
-            let example = keys.fact_sets(metric, &example).key(part);
-            kinds.add_like(name_of_kind, example, |n| {
-                keys.fact_sets(&name(n), &entity(n)).key(part)
-            });
-        };
-        let bits = |kinds: &mut KeyKinds, name_of_kind, part: &str| {
-            let example = keys.fact_bits(metric, &example).key(part);
-            kinds.add_like(name_of_kind, example, |n| {
-                keys.fact_bits(&name(n), &entity(n)).key(part)
-            });
-        };
-        match (kind, backend) {
-            (FactKind::Rbm, CounterBackend::Module) => {
-                ids(&mut kinds, "ids");
-                ids(&mut kinds, "facts");
-            }
-            (FactKind::Rbm, CounterBackend::Strings) => {
-                ids(&mut kinds, "set");
-                ids(&mut kinds, "facts");
-            }
-            (FactKind::Sharded, _) => {
-                set(&mut kinds, "set", "0");
-                set(&mut kinds, "facts", "0");
-            }
-            (FactKind::Bitmap, _) => {
-                bits(&mut kinds, "facts", "chunks");
-                bits(&mut kinds, "bits", "0");
-                bits(&mut kinds, "chunks", "chunks");
-                bits(&mut kinds, "recount", "recount");
-            }
-            (FactKind::Daily, _) => {
-                ids(&mut kinds, "facts");
-                set(&mut kinds, "facts", "days");
-                set(&mut kinds, "facts", "old");
-                ids(&mut kinds, "ids");
-                set(&mut kinds, "day", "0");
-                set(&mut kinds, "days", "days");
-                set(&mut kinds, "compacted", "old");
-                // Pages of users come from all of these.
-                set(&mut kinds, "set", "0");
-                set(&mut kinds, "set", "old");
-                if backend == CounterBackend::Strings {
-                    ids(&mut kinds, "set");
-                }
-            }
-        }
-        kinds
-    }
-
     fn constant(&mut self, name: &'static str, key: &str) {
         self.add(name, |_| key.to_owned());
     }
@@ -373,7 +260,13 @@ impl KeyKinds {
         self.add_like(name, sample(0), sample);
     }
 
-    fn add_like(&mut self, name: &'static str, example: String, sample: impl Fn(u16) -> String) {
+    /// Adds a kind of keys with an example.
+    pub(super) fn add_like(
+        &mut self,
+        name: &'static str,
+        example: String,
+        sample: impl Fn(u16) -> String,
+    ) {
         self.0.push((name, KeyKind::new(example, sample)));
     }
 
@@ -387,6 +280,7 @@ impl KeyKinds {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use countd::domain::config::FactKind;
     use countd::domain::keys::PartitionHash;
 
     #[test]

@@ -1,6 +1,8 @@
 //! ACL of the Redis user: the check at the start, and `countd acl`.
 
 mod check;
+mod examples;
+mod fact_keys;
 mod key_kinds;
 mod required;
 mod setuser;

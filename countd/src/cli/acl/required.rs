@@ -1,6 +1,7 @@
 //! The permissions that a process requires, which depend on its roles, its configuration and the server.
 
-use super::key_kinds::{KeyKind, KeyKinds};
+use super::examples::{RequiredPermission, resolve};
+use super::key_kinds::KeyKinds;
 use countd::consumer;
 use countd::domain::config::{Config, Count, EntityConfig, FactKind, Metric, Order};
 use countd::domain::ids::Name;
@@ -16,13 +17,12 @@ use countd::maintenance::{
 };
 use countd::query::reads::Queries;
 use countd::query::{history, ranks};
-use countd::redis::permissions::{Permissions, kind_of_key};
+use countd::redis::permissions::Permissions;
 use countd::redis::processes;
 use countd::redis::script::CounterBackend;
 use countd::redis::store::{LIBRARY_PERMISSIONS, Store};
 use countd::repair::{self, Rebuilder};
 use countd::storage::schema;
-use std::collections::BTreeSet;
 
 /// The roles of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,27 +55,6 @@ pub struct DataLayout<'a> {
     pub reverse: &'a [Name],
 }
 
-/// A command with example arguments that the user must be allowed to run.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RequiredPermission {
-    /// The command and its arguments.
-    pub args: Vec<String>,
-    /// Its keys.
-    pub keys: Vec<KeyKind>,
-}
-
-impl RequiredPermission {
-    /// The name of the command.
-    pub fn command(&self) -> &str {
-        self.args.first().map_or("", String::as_str)
-    }
-
-    /// The first key.
-    pub fn key(&self) -> Option<&str> {
-        self.keys.first().map(|kind| kind.example.as_str())
-    }
-}
-
 /// The permissions that a process with these roles requires.
 pub fn required_permissions(
     store: &Store,
@@ -93,22 +72,6 @@ pub fn required_permissions(
         .and(processes::required_permissions());
     declared.push((KeyKinds::common(layout.keys), connection));
     resolve(&declared)
-}
-
-/// Replaces the kinds of keys in declarations by examples. Each command appears once.
-fn resolve(declared: &[(KeyKinds, Permissions)]) -> Vec<RequiredPermission> {
-    let mut required: Vec<RequiredPermission> = Vec::new();
-    let mut seen = BTreeSet::new();
-    for (kinds, permissions) in declared {
-        for line in permissions.lines() {
-            for permission in examples(line, kinds) {
-                if seen.insert(permission.args.clone()) {
-                    required.push(permission);
-                }
-            }
-        }
-    }
-    required
 }
 
 /// The declared permissions of each part of countd, with the kinds of keys that it uses.
@@ -182,6 +145,7 @@ fn declared(
     }
     if roles.consumes {
         let users = &counters[0];
+        declared.push((users.clone(), Rebuilder::required_permissions(backend)));
         declared.push((users.clone(), sums::required_permissions(backend)));
         declared.push((users.clone(), transposition::required_permissions()));
         declared.push((users.clone(), transposition::user_permissions(backend)));
@@ -272,8 +236,10 @@ fn declared(
             let kinds = kinds.with_facts(keys, (kind, backend), (name, etype));
             let timelines = timelines.with_facts(keys, (kind, backend), (name, etype));
             let users = timelines.with_user_counters(keys);
-            if roles.serves {
+            if roles.serves || roles.consumes {
                 declared.push((users.clone(), Rebuilder::required_permissions(backend)));
+            }
+            if roles.serves {
                 declared.push((users.clone(), Queries::verification_permissions(backend)));
             }
             if is_reverse && (roles.consumes || roles.operates) {
@@ -328,37 +294,13 @@ fn etypes<'a>(config: &'a Config, metric: &'a Metric) -> Vec<&'a Name> {
     }
 }
 
-/// A declaration with each combination of examples of its keys. Empty if the configuration does not use one of its kinds of keys.
-fn examples(line: &str, kinds: &KeyKinds) -> Vec<RequiredPermission> {
-    let mut permissions = vec![RequiredPermission {
-        args: Vec::new(),
-        keys: Vec::new(),
-    }];
-    for word in line.split(' ') {
-        let Some(name) = kind_of_key(word) else {
-            permissions
-                .iter_mut()
-                .for_each(|permission| permission.args.push(word.to_owned()));
-            continue;
-        };
-        let extended = permissions.iter().flat_map(|permission| {
-            kinds.named(name).map(|kind| {
-                let mut permission = permission.clone();
-                permission.args.push(kind.example.clone());
-                permission.keys.push(kind.clone());
-                permission
-            })
-        });
-        permissions = extended.collect();
-    }
-    permissions
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use countd::domain::keys::PartitionHash;
     use countd::redis::layout;
+    use countd::redis::permissions::kind_of_key;
+    use std::collections::BTreeSet;
     use std::fs;
     use std::path::Path;
 

@@ -1,6 +1,7 @@
 //! `countd acl`: `ACL SETUSER` commands for users with exactly the required permissions.
 
-use super::required::{RequiredPermission, Roles, required_permissions};
+use super::examples::RequiredPermission;
+use super::required::{Roles, required_permissions};
 use countd::domain::config::Config;
 use countd::redis::store::Store;
 use std::collections::{BTreeMap, BTreeSet};

@@ -47,7 +47,7 @@ impl Replay {
                 continue;
             }
             let is_later = self.is_later(partition, &record.entry);
-            let step = step(record, is_later)?;
+            let step = step(record, self.saved(partition))?;
             if let (DecodedEntry::Event(event, None), true) = (&step.decoded, is_later)
                 && let Some((metric, settings)) =
                     self.catalog.config.metrics.get(event.metric.as_str())

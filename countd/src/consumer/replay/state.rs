@@ -64,8 +64,13 @@ impl Replay {
             .map_or(1, |position| position.next)
     }
 
+    /// The last offset of a log when the data was saved.
+    pub(super) fn saved(&self, partition: Partition) -> u64 {
+        self.saved.get(&partition).copied().unwrap_or(0)
+    }
+
     /// Whether an entry was appended after the data was saved.
     pub(super) fn is_later(&self, partition: Partition, entry: &LogEntry) -> bool {
-        entry.offset > self.saved.get(&partition).copied().unwrap_or(0)
+        entry.offset > self.saved(partition)
     }
 }

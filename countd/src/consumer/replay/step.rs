@@ -24,8 +24,8 @@ pub(super) enum Before {
     DeleteCounters(Entity),
 }
 
-/// What a replay does with an entry. `is_later` tells whether it was appended after the data was saved.
-pub(super) fn step(record: Record, is_later: bool) -> Result<Step, Problem> {
+/// What a replay does with an entry. `saved` is the last offset that its log had when the data was saved.
+pub(super) fn step(record: Record, saved: u64) -> Result<Step, Problem> {
     let Record {
         partition,
         outcome,
@@ -40,10 +40,11 @@ pub(super) fn step(record: Record, is_later: bool) -> Result<Step, Problem> {
         decoded = DecodedEntry::Skipped;
     }
     let mut before = None;
-    if is_later {
+    if entry.offset > saved {
         decoded = match decoded {
             DecodedEntry::Event(mut event, id) => {
-                event.counted = false;
+                // A retry of an action that the data has.
+                event.counted = event.retried.is_some_and(|first| first <= saved);
                 DecodedEntry::Event(event, id)
             }
             // Commits of the source forward it again.
@@ -98,9 +99,12 @@ mod tests {
     use crate::domain::ids::Name;
     use crate::log::EntryKind;
 
-    fn decoded(kind: EntryKind, payload: &str, is_later: bool) -> DecodedEntry {
+    /// The offset of the entry.
+    const OFFSET: u64 = 9;
+
+    fn decoded(kind: EntryKind, payload: &str, saved: u64) -> DecodedEntry {
         let entry = LogEntry {
-            offset: 9,
+            offset: OFFSET,
             kind,
             payload: payload.as_bytes().to_vec(),
             size: payload.len() + 1,
@@ -111,16 +115,37 @@ mod tests {
             outcome: Outcome::Counted,
             entry,
         };
-        step(record, is_later).expect("a step").decoded
+        step(record, saved).expect("a step").decoded
     }
 
     #[test]
     fn checks_are_skipped() {
         let check = r#"{"etype":"note","eid":"7","source":"check","checks":[["like",17]]}"#;
-        for is_later in [false, true] {
-            let decoded = decoded(EntryKind::Check, check, is_later);
-            assert!(matches!(decoded, DecodedEntry::Skipped), "{is_later}");
+        for saved in [OFFSET - 1, OFFSET] {
+            let decoded = decoded(EntryKind::Check, check, saved);
+            assert!(matches!(decoded, DecodedEntry::Skipped), "{saved}");
         }
+    }
+
+    /// Data that is older than an action gets it from the retry, since dead letters are skipped. Data that is younger has it.
+    #[test]
+    fn retried_events_change_the_counter_of_the_entity_once() {
+        let event = |retried: &str| {
+            format!(
+                r#"{{"etype":"note","eid":"7","metric":"comment","delta":1,"uid":"1","ts":1,"counted":true{retried}}}"#
+            )
+        };
+        let is_counted = |payload: &str, saved: u64| match decoded(EntryKind::Event, payload, saved)
+        {
+            DecodedEntry::Event(event, None) => event.counted,
+            _ => panic!("not an event"),
+        };
+        let retried = event(r#","retried":5"#);
+        assert!(!is_counted(&retried, 4));
+        assert!(is_counted(&retried, 5));
+        assert!(is_counted(&retried, OFFSET));
+        assert!(!is_counted(&event(""), OFFSET - 1));
+        assert!(is_counted(&event(""), OFFSET));
     }
 
     /// A correction appends an entry, and the commit of that entry credits the author. It names no author.
@@ -131,9 +156,9 @@ mod tests {
             eid: Id::new("7").expect("an ID"),
         };
         let unchanged = NewAuthor::unchanged(&entity).to_json();
-        let later = decoded(EntryKind::Author, &unchanged, true);
+        let later = decoded(EntryKind::Author, &unchanged, OFFSET - 1);
         assert!(matches!(later, DecodedEntry::Skipped));
-        let earlier = decoded(EntryKind::Author, &unchanged, false);
+        let earlier = decoded(EntryKind::Author, &unchanged, OFFSET);
         assert!(matches!(earlier, DecodedEntry::Author(_)));
     }
 }

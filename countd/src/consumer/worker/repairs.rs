@@ -1,4 +1,4 @@
-//! Repairs counters that a commit finds damaged or lost, before the events are counted.
+//! Repairs counters of entities and users that a commit finds damaged or lost, before the events are counted.
 //!
 //! A table that does not exist although the partition has counted events was lost: its counters would begin at 0, and the loss would be
 //! hidden. The worker records the table, so that a round rebuilds all of its rows, appends exact checks of the entities of the batch, and
@@ -8,9 +8,10 @@
 use super::super::accumulator::CommitGroup;
 use super::super::counter_key::UnusableKey;
 use super::state::Worker;
+use crate::domain::config::USER;
 use crate::domain::error::StoreError;
 use crate::domain::event::CheckMode;
-use crate::domain::ids::{Entity, Name};
+use crate::domain::ids::{Entity, Id, Name};
 use crate::domain::keys::{CounterLocation, Keys};
 use crate::repair::{CheckSettings, LostTable, Planner, check_exactly, record_lost};
 use std::collections::{BTreeMap, BTreeSet};
@@ -39,6 +40,14 @@ fn entities_at(group: &CommitGroup, keys: Keys, key: &str) -> Option<(Name, Vec<
         .into_iter()
         .map(|(etype, eid)| Entity { etype, eid });
     Some((schema, entities.collect()))
+}
+
+/// The users of a group whose counters are at a key.
+fn users_at(group: &CommitGroup, keys: Keys, key: &str) -> Option<BTreeSet<Id>> {
+    match keys.user_of_counters(key) {
+        Some(uid) => Some(BTreeSet::from([uid])),
+        None => group.batch.tables.users_at(keys, key),
+    }
 }
 
 impl Worker {
@@ -99,18 +108,29 @@ impl Worker {
         // Several parts of a commit may use a key.
         let keys: BTreeMap<String, UnusableKey> = keys.into_iter().collect();
         for (key, cause) in keys {
-            let found = entities_at(&group, self.locator.keys(), &key);
+            let layout = self.locator.keys();
+            let found = entities_at(&group, layout, &key);
             let found = found.filter(|(_, entities)| {
                 let first = entities.first();
                 first.is_some_and(|entity| self.repaired_types.contains(&entity.etype))
             });
+            let users = users_at(&group, layout, &key).filter(|_| self.repairs_users());
             let repairs = group.repaired_keys.entry(key.clone()).or_default();
-            match found {
-                Some((schema, entities)) if *repairs < MAX_REPAIRS => {
+            if *repairs >= MAX_REPAIRS {
+                unusable.push((key, cause));
+                continue;
+            }
+            match (found, users) {
+                (Some((schema, entities)), _) => {
                     *repairs += 1;
                     self.repair_key(&schema, &entities).await?;
                 }
-                _ => unusable.push((key, cause)),
+                (None, Some(users)) => {
+                    *repairs += 1;
+                    // The first one deletes a table of another type. The others have lost their rows.
+                    self.rebuilder.users(users).await;
+                }
+                (None, None) => unusable.push((key, cause)),
             }
         }
         if unusable.is_empty() {
@@ -118,6 +138,12 @@ impl Worker {
             return Ok(());
         }
         self.retry_without(group, unusable, Vec::new())
+    }
+
+    /// Whether damaged counters of users are repaired.
+    fn repairs_users(&self) -> bool {
+        let mut types = self.repaired_types.iter();
+        types.any(|etype| etype.as_str() == USER)
     }
 
     /// Rebuilds the counters of entities that are at one damaged key.
@@ -129,7 +155,7 @@ impl Worker {
             // A rebuild deletes the table.
             record_lost(&self.store, [&LostTable::of(&self.store, schema, first)]).await?;
         }
-        self.rebuilder.entity(first, "").await;
+        self.rebuilder.entity(first, "-").await;
         self.check_exactly(entities).await
     }
 

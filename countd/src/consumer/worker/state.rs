@@ -29,7 +29,7 @@ pub struct Worker {
     /// The types that a migration moves and whose counters are in rows, by commit group.
     pub(super) in_rows: BTreeMap<Partition, TypesInRows>,
     pub(super) rebuilder: Rebuilder,
-    /// The types of entities whose damaged counters are repaired, by the layout of `locator`.
+    /// The types whose damaged counters are repaired, by the layout of `locator`. That of users stands for the counters of users.
     pub(super) repaired_types: HashSet<Name>,
     pub(super) hot: HotEntities,
     pub(super) health: Health,

@@ -35,6 +35,10 @@ pub struct JwtConfig {
     pub rights: Vec<Right>,
     /// The tolerated difference between the clocks, in seconds.
     pub leeway_seconds: u64,
+    /// Whether actions may name an author other than the user of the token.
+    pub may_name_authors: bool,
+    /// Whether actions may remove from a repeatable metric.
+    pub may_remove_repeatable: bool,
 }
 
 impl JwtConfig {

@@ -25,7 +25,7 @@ pub struct ArchiveRebuildConfig {
 pub struct RebuildConfig {
     /// How long a read waits for the rebuild by another process, in milliseconds.
     pub wait_ms: u64,
-    /// How long counters of 0 are not verified again, in seconds.
+    /// How long counters of 0, and lengths of objects, are not verified again, in seconds.
     pub zero_seconds: u64,
 }
 
@@ -35,7 +35,7 @@ impl RebuildConfig {
         Duration::from_millis(self.wait_ms)
     }
 
-    /// How long counters of 0 are not verified again.
+    /// How long counters of 0, and lengths of objects, are not verified again.
     pub fn zero(&self) -> Duration {
         Duration::from_secs(self.zero_seconds)
     }

@@ -159,6 +159,9 @@ pub enum ConnectError {
         "counted entries of this data are archived: set log.archive.dir, or end the archive with `countd archive end`"
     )]
     Archive,
+    /// The archive belongs to other data, or is newer than the data.
+    #[error("{0}")]
+    ArchiveRefused(String),
     /// A restore of the data is under way.
     #[error("this data is being restored: let `countd restore` finish, and then start countd")]
     Restoring,

@@ -44,6 +44,10 @@ pub struct Event {
     /// The counters of users that were corrected after the event had become a dead letter: they include it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub corrected: Vec<Name>,
+    /// The offset of the entry that became a dead letter, if this is a retry of an event whose action had updated the entity's counter:
+    /// the counter includes the event since that entry.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retried: Option<u64>,
 }
 
 /// The JSON fields of an event. They are listed here because `serde(flatten)` would more than double the cost of parsing.
@@ -67,6 +71,8 @@ struct EventFields {
     counted: bool,
     #[serde(default)]
     corrected: Vec<Name>,
+    #[serde(default)]
+    retried: Option<u64>,
 }
 
 impl From<EventFields> for Event {
@@ -85,6 +91,7 @@ impl From<EventFields> for Event {
             ts: fields.ts,
             counted: fields.counted,
             corrected: fields.corrected,
+            retried: fields.retried,
         }
     }
 }

@@ -168,6 +168,7 @@ impl Envelope<'_> {
             ts: payload.ts,
             counted: payload.counted,
             corrected: Vec::new(),
+            retried: None,
         })
     }
 }

@@ -100,8 +100,8 @@ impl Keys {
         }
     }
 
-    /// The metric of the stream of a day.
-    pub fn parse_read_stream<'a>(&self, key: &'a str) -> Option<&'a str> {
+    /// The metric and the date (`yyyymmdd`) of the stream of a day.
+    pub fn parse_read_stream<'a>(&self, key: &'a str) -> Option<(&'a str, u64)> {
         let name = match self.tagged() {
             true => key.strip_suffix('}')?.rsplit_once(":{")?.0,
             false => key,
@@ -110,7 +110,8 @@ impl Keys {
         let metric = parts.next()?;
         let date = parts.nth(2)?;
         let is_date = date.len() == 8 && date.bytes().all(|byte| byte.is_ascii_digit());
-        (is_date && parts.next().is_none()).then_some(metric)
+        let date = date.parse().ok()?;
+        (is_date && parts.next().is_none()).then_some((metric, date))
     }
 
     /// The progress of filling in what was counted before days were kept: a Hash.
@@ -197,7 +198,8 @@ mod tests {
             assert_eq!(keys.parse_table(&table), Some(parsed));
             assert_eq!(keys.parse_table("tab:read:note:x"), None);
             let stream = keys.read_streams(&read, &entity).key(20_261_231);
-            assert_eq!(keys.parse_read_stream(&stream), Some("read"));
+            let parsed = Some(("read", 20_261_231));
+            assert_eq!(keys.parse_read_stream(&stream), parsed);
             for other in [keys.log(7), keys.audit(7), keys.outbox(7), keys.changes(7)] {
                 assert_eq!(keys.parse_read_stream(&other), None, "{other}");
             }

@@ -41,6 +41,8 @@ pub enum KeyName {
         /// Whether the key is a table; otherwise it is a sorted set.
         is_table: bool,
     },
+    /// What the checks with a report have found.
+    Report,
 }
 
 impl KeyName {
@@ -93,6 +95,12 @@ impl KeyName {
                     entity: entity(etype, eid)?,
                     is_table: form.is_empty(),
                 })
+            }
+            // The partition is a tag, or the last part.
+            ("countd", ["report", _, tagged @ ..])
+                if tagged.len() == usize::from(!keys.tagged()) =>
+            {
+                Some(KeyName::Report)
             }
             ("act", ["limit", uid]) => Some(KeyName::Limit(Id::new(*uid).ok()?)),
             _ => None,
@@ -157,6 +165,7 @@ mod tests {
                 let entity = entity.clone();
                 assert_eq!(parse(key), Some(KeyName::Latest { entity, is_table }));
             }
+            assert_eq!(parse(keys.check_report(&uid, 7)), Some(KeyName::Report));
             let reset = keys.user_dedup(&uid, &like, &uid);
             let Some(KeyName::Dedup { entity: user, .. }) = parse(reset) else {
                 panic!("the reset of a counter of a user");

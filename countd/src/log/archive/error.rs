@@ -34,6 +34,29 @@ pub enum ArchiveError {
         /// The offset after the last missing one.
         next: u64,
     },
+    /// The archive belongs to other data.
+    #[error(
+        "the archive {} belongs to other data than that in Redis: set log.archive.dir to another directory, or run `countd restore` if the data is from a snapshot",
+        .0.display()
+    )]
+    Foreign(PathBuf),
+    /// Redis has older data than the archive.
+    #[error(
+        "the archive {} has entries that were archived {seconds} seconds after the data in Redis was last in use (partition {partition}: up to offset {end}, Redis: {archived}). If Redis was started from a snapshot, start it from the snapshot again and run `countd restore`. `countd archive accept-loss` gives these entries up",
+        dir.display()
+    )]
+    Ahead {
+        /// The directory of the archive.
+        dir: PathBuf,
+        /// A partition of which it has more than Redis.
+        partition: Partition,
+        /// The last archived offset.
+        end: u64,
+        /// The last offset that Redis knows to be archived.
+        archived: u64,
+        /// How much later it was archived, in seconds.
+        seconds: u64,
+    },
     /// Redis failed.
     #[error(transparent)]
     Store(#[from] StoreError),

@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 
 const INDEX: &str = "index";
 const LOCK: &str = "lock";
+/// The number of bytes of the index that are read first to find its last lines.
+const TAIL: u64 = 64 * 1024;
 
 /// A line of the index: a chunk.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -107,24 +109,78 @@ impl Index {
         };
         // What follows the last line end was being written when its process was killed.
         let end = text.iter().rposition(|byte| *byte == b'\n').unwrap_or(0);
-        let lines = text[..end].split(|byte| *byte == b'\n').enumerate();
-        lines
-            .filter(|(_, line)| !line.is_empty())
-            .map(|(number, line)| {
-                let line: Result<IndexLine, _> = serde_json::from_slice(line);
-                let line =
-                    line.map_err(|error| error.to_string()).and_then(|line| {
-                        match Path::new(&line.file).components().count() == 1 {
-                            true => Ok(line),
-                            false => Err("the name of the segment is invalid".to_owned()),
-                        }
-                    });
-                line.map_err(|reason| {
-                    ArchiveError::damaged(&path, format!("line {}: {reason}", number + 1))
-                })
-            })
-            .collect()
+        parse(&path, &text[..end])
     }
+
+    /// Reads the lines from the first one on that is followed by no line of before a time (in milliseconds since 1970), and possibly earlier ones.
+    ///
+    /// # Errors
+    /// The file cannot be read, or is damaged.
+    pub(super) fn load_since(&self, ms: u64) -> Result<Vec<IndexLine>, ArchiveError> {
+        let path = self.dir.join(INDEX);
+        let file = match File::open(&path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+            file => file.map_err(ArchiveError::file(&path))?,
+        };
+        let mut length = TAIL;
+        loop {
+            let (text, is_whole) = tail(&file, length).map_err(ArchiveError::file(&path))?;
+            let end = text.iter().rposition(|byte| *byte == b'\n').unwrap_or(0);
+            let lines = parse(&path, &text[..end])?;
+            if is_whole || lines.first().is_some_and(|line| line.ms < ms) {
+                return Ok(lines);
+            }
+            length *= 8;
+        }
+    }
+
+    /// Replaces all lines, durably.
+    ///
+    /// # Errors
+    /// The directory cannot be written.
+    pub(super) fn rewrite(&self, _: &IndexLock, lines: &[IndexLine]) -> Result<(), ArchiveError> {
+        let mut text = Vec::new();
+        for line in lines {
+            let line = serde_json::to_vec(line);
+            text.extend(line.map_err(|error| ArchiveError::damaged(&self.dir, error.to_string()))?);
+            text.push(b'\n');
+        }
+        replace(&self.dir, INDEX, &text)
+    }
+}
+
+/// Parses lines.
+fn parse(path: &Path, text: &[u8]) -> Result<Vec<IndexLine>, ArchiveError> {
+    let lines = text.split(|byte| *byte == b'\n').enumerate();
+    lines
+        .filter(|(_, line)| !line.is_empty())
+        .map(|(number, line)| {
+            let line: Result<IndexLine, _> = serde_json::from_slice(line);
+            let line = line.map_err(|error| error.to_string()).and_then(|line| {
+                match Path::new(&line.file).components().count() == 1 {
+                    true => Ok(line),
+                    false => Err("the name of the segment is invalid".to_owned()),
+                }
+            });
+            line.map_err(|reason| {
+                ArchiveError::damaged(path, format!("line {}: {reason}", number + 1))
+            })
+        })
+        .collect()
+}
+
+/// The last bytes of a file, from the beginning of a line on, and whether that is the whole file.
+fn tail(mut file: &File, length: u64) -> std::io::Result<(Vec<u8>, bool)> {
+    let size = file.seek(SeekFrom::End(0))?;
+    let start = size.saturating_sub(length);
+    file.seek(SeekFrom::Start(start))?;
+    let mut text = Vec::new();
+    file.take(size - start).read_to_end(&mut text)?;
+    if start > 0 {
+        let line = text.iter().position(|byte| *byte == b'\n');
+        text.drain(..line.map_or(text.len(), |end| end + 1));
+    }
+    Ok((text, start == 0))
 }
 
 /// The end of the last complete line.
@@ -140,4 +196,17 @@ fn end_of_lines(file: &mut File) -> std::io::Result<u64> {
         end -= 1;
     }
     Ok(end)
+}
+
+/// Replaces a file in one step, durably.
+pub(super) fn replace(dir: &Path, name: &str, content: &[u8]) -> Result<(), ArchiveError> {
+    let part = dir.join(format!("{name}.part"));
+    let replace = || {
+        let mut file = File::create(&part)?;
+        file.write_all(content)?;
+        file.sync_all()?;
+        std::fs::rename(&part, dir.join(name))?;
+        File::open(dir)?.sync_all()
+    };
+    replace().map_err(ArchiveError::file(&part))
 }

@@ -108,6 +108,11 @@ impl Archive {
             replaced: HashMap::new(),
             coverage: BTreeMap::new(),
         };
+        for (partition, offset) in archive.index.pruned()? {
+            // An empty range: what is before it is missing, also if nothing follows.
+            let coverage = archive.coverage.entry(partition).or_default();
+            coverage.extend(offset, offset);
+        }
         let mut first_later: HashMap<Partition, u64> = HashMap::new();
         for at in (0..archive.lines.len()).rev() {
             for range in archive.ranges(at)? {
@@ -136,43 +141,14 @@ impl Archive {
     }
 
     /// The end of a range of a chunk: where it ends, or where a later chunk replaces it.
-    fn end_of(&self, (at, range): (usize, OffsetRange)) -> u64 {
+    pub(super) fn end_of(&self, (at, range): (usize, OffsetRange)) -> u64 {
         let replaced = self.replaced.get(&(at, range.partition));
         replaced.map_or(range.next, |replaced| range.next.min(*replaced))
     }
 
-    fn open_segment(&self, line: &IndexLine) -> Result<File, ArchiveError> {
-        let path = self.index.dir().join(&line.file);
-        let open = || {
-            let mut file = File::open(&path)?;
-            let mut magic = [0; MAGIC.len()];
-            file.read_exact(&mut magic)?;
-            Ok((file, magic))
-        };
-        let (mut file, magic) = open().map_err(ArchiveError::file(&path))?;
-        if magic != MAGIC {
-            return Err(ArchiveError::damaged(&path, "it is not a segment"));
-        }
-        let seek = file.seek(SeekFrom::Start(line.at));
-        seek.map_err(ArchiveError::file(&path))?;
-        Ok(file)
-    }
-
     /// The ranges of a chunk.
-    fn ranges(&self, at: usize) -> Result<Vec<OffsetRange>, ArchiveError> {
-        let line = &self.lines[at];
-        let path = self.index.dir().join(&line.file);
-        let mut file = self.open_segment(line)?;
-        let mut bytes = vec![0; 8];
-        let mut read = || {
-            file.read_exact(&mut bytes)?;
-            let length = [bytes[0], bytes[1], bytes[2], bytes[3]];
-            let length = u64::from(u32::from_le_bytes(length)).min(line.bytes);
-            (&file).take(length).read_to_end(&mut bytes)
-        };
-        read().map_err(|error| damaged_at(&path, line, &error.to_string()))?;
-        let ranges = Chunk::take_ranges(&mut bytes.as_slice());
-        ranges.map_err(|reason| damaged_at(&path, line, &reason))
+    pub(super) fn ranges(&self, at: usize) -> Result<Vec<OffsetRange>, ArchiveError> {
+        ranges_of(&self.index, &self.lines[at])
     }
 
     /// The number of chunks.
@@ -193,7 +169,7 @@ impl Archive {
         let line = &self.lines[at];
         let path = self.index.dir().join(&line.file);
         let mut bytes = Vec::new();
-        let file = self.open_segment(line)?;
+        let file = open_segment(&self.index, line)?;
         let read = file.take(line.bytes.min(MAX_CHUNK)).read_to_end(&mut bytes);
         read.map_err(ArchiveError::file(&path))?;
         if bytes.len() as u64 != line.bytes {
@@ -215,6 +191,39 @@ impl Archive {
         });
         Ok(records)
     }
+}
+
+fn open_segment(index: &Index, line: &IndexLine) -> Result<File, ArchiveError> {
+    let path = index.dir().join(&line.file);
+    let open = || {
+        let mut file = File::open(&path)?;
+        let mut magic = [0; MAGIC.len()];
+        file.read_exact(&mut magic)?;
+        Ok((file, magic))
+    };
+    let (mut file, magic) = open().map_err(ArchiveError::file(&path))?;
+    if magic != MAGIC {
+        return Err(ArchiveError::damaged(&path, "it is not a segment"));
+    }
+    let seek = file.seek(SeekFrom::Start(line.at));
+    seek.map_err(ArchiveError::file(&path))?;
+    Ok(file)
+}
+
+/// The ranges of a chunk.
+pub(super) fn ranges_of(index: &Index, line: &IndexLine) -> Result<Vec<OffsetRange>, ArchiveError> {
+    let path = index.dir().join(&line.file);
+    let mut file = open_segment(index, line)?;
+    let mut bytes = vec![0; 8];
+    let mut read = || {
+        file.read_exact(&mut bytes)?;
+        let length = [bytes[0], bytes[1], bytes[2], bytes[3]];
+        let length = u64::from(u32::from_le_bytes(length)).min(line.bytes);
+        (&file).take(length).read_to_end(&mut bytes)
+    };
+    read().map_err(|error| damaged_at(&path, line, &error.to_string()))?;
+    let ranges = Chunk::take_ranges(&mut bytes.as_slice());
+    ranges.map_err(|reason| damaged_at(&path, line, &reason))
 }
 
 fn damaged_at(path: &Path, line: &IndexLine, reason: &str) -> ArchiveError {

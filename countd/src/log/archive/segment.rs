@@ -54,6 +54,11 @@ impl Segment {
         self.end
     }
 
+    /// Whether its file still exists. A prune deletes segments without chunks.
+    pub fn exists(&self) -> bool {
+        self.path.exists()
+    }
+
     /// Whether it has no chunk.
     pub fn is_empty(&self) -> bool {
         self.end == MAGIC.len() as u64

@@ -12,6 +12,7 @@ use crate::maintenance::jobs::Lease;
 use crate::redis::call::RedisCall;
 use crate::redis::day::totals_of;
 use crate::redis::script::{AUTHOR, CHANGES, CounterBackend, DAY_COUNTS, ScriptTemplate};
+use crate::repair::day_states::day_metrics;
 use redis::FromRedisValue;
 use std::collections::BTreeSet;
 
@@ -108,7 +109,7 @@ impl Erasure {
         let latest = self.latest_keys(entity);
         all.extend(latest.iter().cloned());
         all.push(keys.log(partition));
-        let daily = self.day_metrics().await?;
+        let daily = day_metrics(&self.store, config).await?;
         let layout = (keys, self.store.backend());
         for metric in &daily {
             let totals = totals_of(layout, metric, entity).0;

@@ -160,6 +160,23 @@ impl Erasure {
         }
     }
 
+    /// Why the counted entries of these logs cannot be deleted now, if they cannot: a rebuild reads them from the logs. One that begins
+    /// later reads them from the archive, so they have to be archived first.
+    pub(super) async fn held(
+        &self,
+        logs: &[(Partition, String, u64)],
+    ) -> Result<Option<String>, Problem> {
+        if !self.store.layout().archives {
+            return Ok(None);
+        }
+        let partitions: Vec<Partition> = logs.iter().map(|(partition, ..)| *partition).collect();
+        let holds = archive::holds(&self.store, &partitions).await?;
+        let mut holds = logs.iter().zip(holds);
+        let is_held =
+            holds.any(|((_, _, counted), hold)| hold.is_some_and(|hold| hold <= *counted));
+        Ok(is_held.then(|| "a rebuild or a baseline reads the logs".to_owned()))
+    }
+
     async fn outboxes(
         &self,
         partitions: &[Partition],

@@ -65,7 +65,9 @@ impl Erasure {
                     }
                     // Events that were appended before the counters were deleted have been counted.
                     self.forget_author(entity).await?;
-                    self.remove_entries(lease, &partitions).await?;
+                    if let Some(reason) = self.remove_entries(lease, &partitions).await? {
+                        return Ok(Outcome::Waiting(reason));
+                    }
                     self.remove_dead_letters(lease).await?;
                     self.remove_notes(entity).await?;
                     return Ok(Outcome::Done);

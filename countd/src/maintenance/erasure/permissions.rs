@@ -20,6 +20,7 @@ pub fn required_permissions(backend: CounterBackend) -> Permissions {
         .and(counters::ENTITY.required_permissions(backend))
         .and(counters::FORGET_AUTHOR.required_permissions(backend))
         .and(counters::USER_COUNTERS.required_permissions(backend))
+        .and(notes::SUMS.required_permissions(backend))
         .and(sweep::AUTHORED_BY.required_permissions(backend))
         .and(latest::required_permissions(backend))
         .and(traces::REDACT.required_permissions())

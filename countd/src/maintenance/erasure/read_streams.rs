@@ -4,7 +4,6 @@ use super::context::Erasure;
 use crate::domain::error::Problem;
 use crate::domain::ids::{Id, Name};
 use crate::maintenance::jobs::Lease;
-use crate::repair::day_states::read_states;
 use std::collections::{BTreeSet, HashMap};
 
 /// Commands that this file sends.
@@ -18,21 +17,13 @@ const PAGE: usize = 1_000;
 type Entry = (String, HashMap<Vec<u8>, Vec<u8>>);
 
 impl Erasure {
-    /// The metrics that have counts by day, or had them before they were switched off.
-    pub(super) async fn day_metrics(&self) -> Result<BTreeSet<Name>, Problem> {
-        let states = read_states(&self.store).await?;
-        let configured = self.catalog.config.metrics.daily();
-        let configured = configured.map(|(name, _)| name.clone());
-        Ok(states.into_keys().chain(configured).collect())
-    }
-
     /// Whether a key is the stream of a day of one of these metrics.
     pub(super) fn is_read_stream(&self, metrics: &BTreeSet<Name>, key: &[u8]) -> bool {
         let Ok(key) = std::str::from_utf8(key) else {
             return false;
         };
         let parsed = self.store.keys().parse_read_stream(key);
-        parsed.is_some_and(|metric| metrics.iter().any(|name| name.as_str() == metric))
+        parsed.is_some_and(|(metric, _)| metrics.iter().any(|name| name.as_str() == metric))
     }
 
     /// Removes the events of a user from a stream.

@@ -39,7 +39,9 @@ pub fn redact_entity(payload: &[u8], Entity { etype, eid }: &Entity) -> Redactio
 }
 
 /// The fields of an event that hold no user, although they may equal the ID of one. `eid` does if the entity is a user.
-const OTHER_FIELDS: &[&str] = &["schema", "etype", "eid", "metric", "delta", "ts", "counted"];
+const OTHER_FIELDS: &[&str] = &[
+    "schema", "etype", "eid", "metric", "delta", "ts", "counted", "retried",
+];
 
 /// Removes a user from the payload of a dead letter. Only the fields that hold users decide: IDs of entities, amounts and times of other
 /// users can be the same number.
@@ -53,9 +55,8 @@ pub fn redact(kind: EntryKind, payload: &[u8], uid: &str) -> Redaction {
         EntryKind::Derived => redact_derived(&mut value, uid),
         EntryKind::Author => redact_author(&mut value, uid),
         EntryKind::Reread => redact_reread(&mut value, uid),
-        EntryKind::Check | EntryKind::Journal => {
-            !(value["etype"] == USER && is_id(&value["eid"], uid))
-        }
+        EntryKind::Check => redact_check(&mut value, uid),
+        EntryKind::Journal => !is_on_user(&value, uid),
         EntryKind::Unknown => false,
     };
     match is_kept {
@@ -100,12 +101,19 @@ fn redact_event(event: &mut Value, uid: &str) -> bool {
     true
 }
 
-/// The increments, and the changes of facts, of other users are kept.
+/// Whether an entry is about the user as an entity.
+fn is_on_user(entry: &Value, uid: &str) -> bool {
+    entry["etype"] == USER && is_id(&entry["eid"], uid)
+}
+
+/// The increments, the changes of facts, and the checks of other users are kept.
 fn redact_derived(derived: &mut Value, uid: &str) -> bool {
     let mut is_kept = false;
-    if let Some(adds) = derived.get_mut("adds").and_then(Value::as_array_mut) {
-        adds.retain(|add| !is_id(&add[0], uid));
-        is_kept |= !adds.is_empty();
+    for list in ["adds", "sums", "checks"] {
+        if let Some(items) = derived.get_mut(list).and_then(Value::as_array_mut) {
+            items.retain(|item| !is_id(&item[0], uid));
+            is_kept |= !items.is_empty();
+        }
     }
     if let Some(revs) = derived.get_mut("revs").and_then(Value::as_array_mut) {
         // User, metric, type and ID of the entity.
@@ -115,9 +123,29 @@ fn redact_derived(derived: &mut Value, uid: &str) -> bool {
     is_kept
 }
 
+/// The counters of the entity, and the facts of other users, are checked.
+fn redact_check(check: &mut Value, uid: &str) -> bool {
+    if is_on_user(check, uid) {
+        return false;
+    }
+    let Some(fields) = check.as_object_mut() else {
+        return false;
+    };
+    if let Some(facts) = fields.get_mut("facts").and_then(Value::as_array_mut) {
+        // The metric, the user, and whether the fact exists.
+        facts.retain(|fact| !is_id(&fact[1], uid));
+    }
+    fields.retain(|name, value| name != "traceId" || !has_id(&value.to_string(), uid));
+    let mut lists = ["checks", "facts"].into_iter();
+    lists.any(|list| {
+        let items = fields.get(list).and_then(Value::as_array);
+        items.is_some_and(|items| !items.is_empty())
+    })
+}
+
 /// The facts of other users are read again.
 fn redact_reread(reread: &mut Value, uid: &str) -> bool {
-    if reread["etype"] == USER && is_id(&reread["eid"], uid) {
+    if is_on_user(reread, uid) {
         return false;
     }
     let Some(uids) = reread.get_mut("uids").and_then(Value::as_array_mut) else {
@@ -129,7 +157,7 @@ fn redact_reread(reread: &mut Value, uid: &str) -> bool {
 
 /// The new author is credited, without what is taken back from the user.
 fn redact_author(author: &mut Value, uid: &str) -> bool {
-    if author["etype"] == USER && is_id(&author["eid"], uid) {
+    if is_on_user(author, uid) {
         return false;
     }
     let Some(fields) = author.as_object_mut() else {
@@ -145,11 +173,19 @@ fn redact_author(author: &mut Value, uid: &str) -> bool {
     true
 }
 
+/// What an entry of the audit has as the source if a timeline of a user was corrected (verified.lua).
+const REVERSE: &str = "reverse";
+
 /// Removes a user from the fields and values of an entry of the audit. Texts that operators write may name the user anywhere.
 pub fn redact_audit(fields: &[String], uid: &str) -> Vec<String> {
     let pairs = || fields.chunks(2);
     let has = |name: &str, value: &str| pairs().any(|pair| pair == [name, value]);
     let is_on_user = has("etype", USER) && has("eid", uid);
+    // The row of a timeline is the entity of the fact: an erased user, if the timeline has users.
+    let is_user_row = match has("source", REVERSE) {
+        true => pairs().any(|pair| matches!(pair, [name, key] if name == "key" && has_users(key))),
+        false => is_on_user,
+    };
     let redacted = pairs().flat_map(|pair| {
         let [name, value] = pair else {
             return pair.to_vec();
@@ -157,12 +193,18 @@ pub fn redact_audit(fields: &[String], uid: &str) -> Vec<String> {
         let value = match name.as_str() {
             "eid" if is_on_user => ERASED.to_owned(),
             "key" if is_on_user => without_id(value, uid),
+            "row" if is_user_row && value == uid => ERASED.to_owned(),
             "by" | "reason" | "traceId" => without_id(value, uid),
             _ => value.clone(),
         };
         vec![name.clone(), value]
     });
     redacted.collect()
+}
+
+/// Whether a key is a timeline of facts on users: `rtl:{metric}:{etype}:{uid}`.
+fn has_users(key: &str) -> bool {
+    key.split(':').nth(2) == Some(USER)
 }
 
 #[cfg(test)]
@@ -244,8 +286,10 @@ mod tests {
             // IDs of entities, amounts and times that are the number of the user.
             (
                 EntryKind::Event,
-                r#"{"delta":42,"eid":"42","etype":"note","metric":"like","more":"of 42","ts":42,"uid":"9"}"#,
-                Some(r#"{"delta":42,"eid":"42","etype":"note","metric":"like","ts":42,"uid":"9"}"#),
+                r#"{"delta":42,"eid":"42","etype":"note","metric":"like","more":"of 42","retried":42,"ts":42,"uid":"9"}"#,
+                Some(
+                    r#"{"delta":42,"eid":"42","etype":"note","metric":"like","retried":42,"ts":42,"uid":"9"}"#,
+                ),
             ),
             (
                 EntryKind::Envelope,
@@ -284,6 +328,35 @@ mod tests {
                 r#"{"eid":"42","etype":"note","metric":"like","uids":["42","9"]}"#,
                 Some(r#"{"eid":"42","etype":"note","metric":"like","uids":["9"]}"#),
             ),
+            (
+                EntryKind::Derived,
+                r#"{"adds":[["9","followers",1]],"checks":[["42","followers",5,1,true],["9","followers",42,42,true]],"sums":[["42","likesReceived",1,3]]}"#,
+                Some(
+                    r#"{"adds":[["9","followers",1]],"checks":[["9","followers",42,42,true]],"sums":[]}"#,
+                ),
+            ),
+            (
+                EntryKind::Derived,
+                r#"{"checks":[["42","followers",5,1,true]],"sums":[["42","likesReceived",1,3]]}"#,
+                None,
+            ),
+            (
+                EntryKind::Check,
+                r#"{"checks":[["like",42]],"eid":"42","etype":"note","facts":[["like","42",true],["like","9",true]],"source":"check","traceId":"42"}"#,
+                Some(
+                    r#"{"checks":[["like",42]],"eid":"42","etype":"note","facts":[["like","9",true]],"source":"check"}"#,
+                ),
+            ),
+            (
+                EntryKind::Check,
+                r#"{"eid":"7","etype":"note","facts":[["like","42",true]],"source":"check"}"#,
+                None,
+            ),
+            (
+                EntryKind::Check,
+                r#"{"checks":[["follow",1]],"eid":"42","etype":"user","source":"check"}"#,
+                None,
+            ),
             (EntryKind::Unknown, r#"{"uid":"42"}"#, None),
             (EntryKind::Event, "{42", None),
         ] {
@@ -297,21 +370,58 @@ mod tests {
         }
     }
 
+    /// The fields of every script that writes to the audit.
     #[test]
-    fn audits_keep_numbers_of_entities() {
-        let redact = |etype: &str, key: &str| {
-            let fields =
-                format!("before 42 etype {etype} eid 42 key {key} by 42 reason for-42 traceId 42");
-            let fields: Vec<String> = fields.split(' ').map(str::to_owned).collect();
-            redact_audit(&fields, "42").join(" ")
-        };
-        assert_eq!(
-            redact("note", "cnt:v1:note:42"),
-            "before 42 etype note eid 42 key cnt:v1:note:42 by erased reason for-42 traceId erased"
-        );
-        assert_eq!(
-            redact("user", "ucnt:42"),
-            "before 42 etype user eid erased key ucnt:erased by erased reason for-42 traceId erased"
-        );
+    fn audits_lose_the_user_and_keep_numbers_of_entities() {
+        for (entry, expected) in [
+            // counter_adjust.lua
+            (
+                "before 42 etype note eid 42 key cnt:v1:note:42 by 42 reason for-42 traceId 42",
+                "before 42 etype note eid 42 key cnt:v1:note:42 by erased reason for-42 traceId erased",
+            ),
+            (
+                "before 42 etype user eid 42 key ucnt:42 by 42 reason for-42 traceId 42",
+                "before 42 etype user eid erased key ucnt:erased by erased reason for-42 traceId erased",
+            ),
+            // check_now.lua, rebuild.lua, rebuild_apply.lua and checks.lua, for an entity.
+            (
+                "after 42 row 42 etype note eid 42 metric like source rebuild round 42 key tab:v1:note:42",
+                "after 42 row 42 etype note eid 42 metric like source rebuild round 42 key tab:v1:note:42",
+            ),
+            // checks.lua, for followers of a user.
+            (
+                "after 42 row 42 etype user eid 42 metric followers source user number counter key utab:1",
+                "after 42 row erased etype user eid erased metric followers source user number counter key utab:1",
+            ),
+            // check_users.lua, compare_sums.lua and rebuild.lua, for a user.
+            (
+                "after 42 key utab:{7} row 42 etype user eid 42 metric likesReceived source credits",
+                "after 42 key utab:{7} row erased etype user eid erased metric likesReceived source credits",
+            ),
+            (
+                "after 42 key utab:7 row 43 etype user eid 43 metric posts source user",
+                "after 42 key utab:7 row 43 etype user eid 43 metric posts source user",
+            ),
+            // verified.lua: a fact of another user on this one, and facts of this user.
+            (
+                "after 42 key rtl:follow:user:9 row 42 etype user eid 9 metric follow source reverse",
+                "after 42 key rtl:follow:user:9 row erased etype user eid 9 metric follow source reverse",
+            ),
+            (
+                "after 42 key rtl:follow:user:42:{7} row 9 etype user eid 42 metric follow source reverse",
+                "after 42 key rtl:follow:user:erased:{7} row 9 etype user eid erased metric follow source reverse",
+            ),
+            (
+                "after 42 key rtl:like:note:42 row 42 etype user eid 42 metric like source reverse",
+                "after 42 key rtl:like:note:erased row 42 etype user eid erased metric like source reverse",
+            ),
+            (
+                "after 42 key rtl:like:note:9 row 42 etype user eid 9 metric like source reverse",
+                "after 42 key rtl:like:note:9 row 42 etype user eid 9 metric like source reverse",
+            ),
+        ] {
+            let fields: Vec<String> = entry.split(' ').map(str::to_owned).collect();
+            assert_eq!(redact_audit(&fields, "42").join(" "), expected);
+        }
     }
 }

@@ -8,6 +8,7 @@ use crate::domain::keys::KeyName;
 use crate::maintenance::jobs::{Lease, Target};
 use crate::redis::call::RedisCall;
 use crate::redis::script::{AUTHOR, ScriptTemplate};
+use crate::repair::day_states::day_metrics;
 use redis::FromRedisValue;
 use redis::aio::ConnectionManager;
 use std::collections::BTreeSet;
@@ -30,8 +31,8 @@ pub(super) const PERMISSIONS: &[&str] = &[
 const KEYS: usize = 1_000;
 /// The number of registered authors that a script reads.
 const AUTHORS: usize = 500;
-/// The keys that may concern a user begin with these letters.
-const USER_PATTERN: &str = "[abrswx]*";
+/// The keys that may concern a user begin with these letters. Objects with counters (`cnt:`) do not match.
+const USER_PATTERN: &str = "[abcrswx][^n]*";
 /// The cursor of a server whose keys were all visited.
 const DONE: &str = "done";
 
@@ -43,7 +44,7 @@ impl Erasure {
             Target::User(_) => USER_PATTERN.to_owned(),
             Target::Entity(Entity { etype, eid }) => format!("act:dedup:{etype}:{eid}:*"),
         };
-        let day_metrics = self.day_metrics().await?;
+        let day_metrics = day_metrics(&self.store, &self.catalog.config).await?;
         let sweep = (pattern.as_str(), &day_metrics);
         // A server that was restarted or replaced meanwhile has another run ID, and is visited again.
         loop {
@@ -106,6 +107,7 @@ impl Erasure {
         let target = lease.job.target.clone();
         let (mut facts, mut unlinked) = (BTreeSet::new(), Vec::new());
         let (mut timelines, mut latest) = (Vec::new(), Vec::new());
+        let mut reports = Vec::new();
         for key in page {
             if let (Target::User(uid), true) = (&target, self.is_read_stream(day_metrics, &key)) {
                 self.remove_from_stream(lease, uid, &key).await?;
@@ -143,6 +145,7 @@ impl Erasure {
                         latest.push((key, is_table));
                     }
                 }
+                (Some(KeyName::Report), Target::User(_)) => reports.push(key),
                 (Some(KeyName::Dedup { entity, .. }), Target::Entity(erased))
                     if entity == *erased =>
                 {
@@ -154,6 +157,7 @@ impl Erasure {
         if let Target::User(uid) = &target {
             self.remove_facts_by(lease, uid, &facts).await?;
             self.remove_latest_user(lease, uid, &latest).await?;
+            self.remove_from_reports(lease, uid, &reports).await?;
         }
         // A timeline that exists now may be that of a fact which the user added after the sweep had passed it. Another pass removes it.
         let deleted = self.unlink(lease, &timelines).await?;

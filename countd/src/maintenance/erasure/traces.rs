@@ -53,12 +53,12 @@ fn unexpected(error: impl std::fmt::Display) -> StoreError {
 }
 
 impl Erasure {
-    /// Deletes the counted entries of these logs that name the target.
+    /// Deletes the counted entries of these logs that name the target. Returns why that is not possible now, if it is not.
     pub(super) async fn remove_entries(
         &self,
         lease: &mut Lease,
         partitions: &[Partition],
-    ) -> Result<(), Problem> {
+    ) -> Result<Option<String>, Problem> {
         for some in partitions.chunks(LOGS) {
             let inspection = inspect(&self.store, some).await;
             if let Some(error) = inspection.error {
@@ -73,12 +73,15 @@ impl Erasure {
                 })
                 .collect();
             self.wait_until_archived(lease, &pending).await?;
+            if let Some(reason) = self.held(&pending).await? {
+                return Ok(Some(reason));
+            }
             while !pending.is_empty() {
                 lease.keep_alive().await?;
                 pending = self.remove_page(lease, pending).await?;
             }
         }
-        Ok(())
+        Ok(None)
     }
 
     /// Reads a page of each log and deletes its entries that name the target. Returns the logs that have more.

@@ -45,18 +45,26 @@ impl Erasure {
                     match self.erase_user_counters(lease, uid).await? {
                         Deletion::Expired => "counters",
                         deletion => {
-                            lease.job.progress.is_dirty |= deletion == Deletion::Refused;
+                            // The journal entry of a deletion names the user. The next pass deletes it when it is counted.
+                            let is_journalled =
+                                deletion == Deletion::Deleted && self.store.layout().archives;
+                            lease.job.progress.is_dirty |=
+                                is_journalled || deletion == Deletion::Refused;
                             "traces"
                         }
                     }
                 }
                 _ => {
-                    self.remove_entries(lease, &self.all_partitions()).await?;
+                    let logs = self.all_partitions();
+                    if let Some(reason) = self.remove_entries(lease, &logs).await? {
+                        return Ok(Outcome::Waiting(reason));
+                    }
                     self.remove_dead_letters(lease).await?;
                     self.redact_audits(lease, uid).await?;
                     self.remove_user_notes(uid).await?;
                     self.remove_announcements(lease, uid).await?;
                     if !lease.job.progress.is_dirty {
+                        self.remove_sums(uid).await?;
                         return Ok(Outcome::Done);
                     }
                     ""

@@ -12,7 +12,7 @@ use crate::domain::config::Config;
 use crate::domain::ids::Entity;
 use crate::domain::keys::Partition;
 use crate::log::Streams;
-use crate::log::archive::{Baseline, BaselinePage, BaselineWriter};
+use crate::log::archive::{Baseline, BaselinePage, BaselineWriter, check_owner};
 use crate::maintenance::storage::Lease;
 use crate::redis::store::Store;
 use crate::storage::catalog::Catalog;
@@ -47,6 +47,7 @@ pub async fn take_baseline(
             "counted entries are not archived: set log.archive.dir and start a consumer".to_owned(),
         ));
     }
+    check_owner(store, dir).await?;
     let lease = Lease::acquire(store, || ()).await?;
     let catalog = Catalog::new(Arc::clone(config), store.clone());
     let metrics = rebuilt_metrics(store, config);

@@ -1,7 +1,7 @@
 //! What entries of the log have changed of counters of entities.
 
 use super::error::RebuildError;
-use crate::domain::config::{Config, Count};
+use crate::domain::config::{Config, Count, USER};
 use crate::domain::error::SchemaError;
 use crate::domain::event::{Cause, Envelope, Event, Journal};
 use crate::domain::event_class::schema_id;
@@ -25,9 +25,6 @@ pub struct Change {
     /// Whether the step that appended the entry has changed them; otherwise the commit that counted it.
     pub at_once: bool,
 }
-
-/// Counted actions whose events became dead letters, by payload. A retry appends the same event again.
-pub type DeadEvents = HashMap<Vec<u8>, i64>;
 
 /// The metrics whose counters a rebuild computes. Those that count facts are compared with the facts (`countd reconcile`): events of them
 /// may be dead letters.
@@ -83,37 +80,22 @@ impl Changes {
         Ok(found)
     }
 
-    /// What an entry has changed. Entries that were not counted have changed nothing.
-    pub async fn of(
-        &mut self,
-        record: &Record,
-        dead: &mut DeadEvents,
-    ) -> Result<Vec<Change>, RebuildError> {
+    /// What an entry has changed. Entries that were not counted have changed nothing, except for actions that were counted at once.
+    pub async fn of(&mut self, record: &Record) -> Result<Vec<Change>, RebuildError> {
         let payload = &record.entry.payload;
         match record.entry.kind {
             EntryKind::Event => {
                 let Ok(event) = serde_json::from_slice::<Event>(payload) else {
                     return Ok(Vec::new());
                 };
-                let changes = self.of_event(record, event).await?;
-                let is_counted = changes.iter().any(|change| change.at_once);
-                match record.outcome {
-                    Outcome::Counted if is_counted && !dead.is_empty() => {
-                        if let Some(count) = dead.get_mut(payload)
-                            && *count > 0
-                        {
-                            *count -= 1;
-                            return Ok(Vec::new());
-                        }
-                        Ok(changes)
-                    }
-                    Outcome::Counted => Ok(changes),
-                    // The action has changed the counter nevertheless.
-                    Outcome::Dead if is_counted => {
-                        *dead.entry(payload.clone()).or_default() += 1;
-                        Ok(changes)
-                    }
-                    Outcome::Dead | Outcome::Duplicate => Ok(Vec::new()),
+                let has_changed = match record.outcome {
+                    // The action has changed the counter even if its event became a dead letter. A retry of it has not.
+                    Outcome::Counted | Outcome::Dead if event.counted => event.retried.is_none(),
+                    outcome => outcome == Outcome::Counted,
+                };
+                match has_changed {
+                    true => self.of_event(record, event).await,
+                    false => Ok(Vec::new()),
                 }
             }
             EntryKind::Envelope if record.outcome == Outcome::Counted => {
@@ -141,8 +123,9 @@ impl Changes {
     ) -> Result<Vec<Change>, RebuildError> {
         let home = self.store.keys().of_entity(&event.entity);
         let schema = schema_id(&event, &self.catalog.config).cloned();
-        let (true, true, Some(schema)) = (home == record.partition, event.is_in_range(), schema)
-        else {
+        // Users have no counters of metrics, whatever a foreign event says.
+        let is_of_entity = home == record.partition && event.entity.etype.as_str() != USER;
+        let (true, true, Some(schema)) = (is_of_entity, event.is_in_range(), schema) else {
             return Ok(Vec::new());
         };
         let Some(idx) = self.index(&schema, &event.metric).await? else {

@@ -40,7 +40,8 @@ pub(super) async fn clean_up(store: &Store, config: &Config) -> Result<(), Rebui
     }
     unlink(store, &mut shadows).await?;
     for mut server in store.servers()? {
-        let (mut cursor, pattern) = (0, keys.shadow("cnt:*"));
+        // Objects, and tables of types that are not configured any more.
+        let (mut cursor, pattern) = (0, keys.shadow("*"));
         loop {
             let (next, mut found) = scan(&mut server, cursor, &pattern).await?;
             unlink(store, &mut found).await?;

@@ -24,6 +24,7 @@ mod replay;
 mod report;
 mod run;
 mod shadow;
+mod since;
 mod state;
 
 pub use baseline::{BaselineReport, take_baseline};
@@ -33,6 +34,7 @@ pub use run::Progress;
 
 use crate::domain::config::Config;
 use crate::log::Streams;
+use crate::log::archive::check_owner;
 use crate::maintenance::storage::Lease;
 use crate::redis::permissions::Permissions;
 use crate::redis::script::CounterBackend;
@@ -59,6 +61,8 @@ pub fn required_permissions(backend: CounterBackend) -> Permissions {
     let commands = [
         state::PERMISSIONS,
         shadow::PERMISSIONS,
+        since::PERMISSIONS,
+        apply::PERMISSIONS,
         observe::PERMISSIONS,
         cleanup::PERMISSIONS,
         keys::PERMISSIONS,
@@ -120,6 +124,7 @@ async fn run(
             "counted entries are not archived: set log.archive.dir and start a consumer".to_owned(),
         ));
     }
+    check_owner(store, &options.dir).await?;
     if options.restart {
         State::discard(store).await?;
     }
@@ -162,6 +167,10 @@ impl Run<'_> {
     /// Corrects all counters that have not been compared yet.
     async fn correct(&mut self, options: &Options) -> Result<(), RebuildError> {
         self.hold(&options.dir, options.baseline.is_some()).await?;
+        // A repeated dry run reports all again.
+        if options.dry_run {
+            self.report.metrics.clear();
+        }
         let mode = match options.dry_run {
             true => Mode::Report,
             false => Mode::Correct,

@@ -1,13 +1,13 @@
 //! Reads counters and their shadows in one step, and what the log has changed since the offset of the shadows.
 
-use super::changes::{Changes, DeadEvents};
+use super::changes::Changes;
 use super::error::RebuildError;
 use super::shadow::{Additions, Shadows, Sums, shadow_sum};
 use crate::domain::error::StoreError;
 use crate::domain::ids::{Entity, Name};
 use crate::domain::keys::Partition;
 use crate::log::archive::{Outcome, Record};
-use crate::log::{Streams, renumber};
+use crate::log::{LogEntry, Streams, renumber};
 use crate::redis::call::RedisCall;
 use crate::redis::script::ScriptTemplate;
 use crate::redis::store::Store;
@@ -20,7 +20,7 @@ pub(super) static OBSERVE: ScriptTemplate =
     ScriptTemplate::reading(&[include_str!("../../lua/rebuild_observe.lua")]);
 
 /// Commands that this file sends.
-pub(super) const PERMISSIONS: &[&str] = &["HGETALL {outcomes}"];
+pub(super) const PERMISSIONS: &[&str] = &["HGETALL {outcomes}", "HGET {hold} 0"];
 
 /// The limits of a read of the log: entries and bytes.
 const READ: (usize, usize) = (5_000, 8 << 20);
@@ -199,6 +199,9 @@ impl Observer {
         partition: Partition,
     ) -> Result<(), RebuildError> {
         let position = self.position(partition).await?;
+        if shadows.next(partition) >= position {
+            return Ok(());
+        }
         let outcomes = self.outcomes(partition).await?;
         loop {
             let from = shadows.next(partition);
@@ -211,7 +214,7 @@ impl Observer {
                 .filter(|record| record.entry.offset < position);
             let mut additions = Additions::default();
             for record in counted {
-                self.add(shadows, &mut additions, record).await?;
+                self.add(&mut additions, record).await?;
             }
             let last = records.last().map_or(from, |record| record.entry.offset);
             let next = match is_end || last >= position {
@@ -226,20 +229,11 @@ impl Observer {
     /// Adds what a counted entry has changed.
     pub async fn add(
         &mut self,
-        shadows: &mut Shadows,
         additions: &mut Additions,
         record: &Record,
     ) -> Result<(), RebuildError> {
-        let dead = shadows.dead.entry(record.partition).or_default();
-        let count = |dead: &DeadEvents| dead.get(&record.entry.payload).copied().unwrap_or(0);
-        let before = count(dead);
-        for change in self.changes.of(record, dead).await? {
+        for change in self.changes.of(record).await? {
             additions.add(change);
-        }
-        let difference = count(dead) - before;
-        if difference != 0 {
-            let key = (record.partition, record.entry.payload.clone());
-            *additions.dead.entry(key).or_default() += difference;
         }
         Ok(())
     }
@@ -258,7 +252,6 @@ impl Observer {
             return Ok(());
         }
         let outcomes = self.outcomes(partition).await?;
-        let mut dead = shadows.dead.get(&partition).cloned().unwrap_or_default();
         let rows = observation.rows.iter_mut();
         let mut rows: HashMap<Entity, &mut Row> =
             rows.map(|row| (row.entity.clone(), row)).collect();
@@ -266,7 +259,7 @@ impl Observer {
             let (records, is_end) = self.records(partition, from, &outcomes).await?;
             for record in records.iter().filter(|record| record.entry.offset < end) {
                 let is_counted = record.entry.offset < observation.position;
-                for change in self.changes.of(record, &mut dead).await? {
+                for change in self.changes.of(record).await? {
                     let row = rows.get_mut(&change.entity);
                     let (Some(row), true, true) =
                         (row, change.schema == *schema, is_counted || change.at_once)
@@ -291,18 +284,31 @@ impl Observer {
     }
 
     /// Reads entries of a partition. Also returns whether there are no more.
+    ///
+    /// # Errors
+    /// The store is unavailable.
+    pub async fn entries(
+        &self,
+        partition: Partition,
+        from: u64,
+    ) -> Result<(Vec<LogEntry>, bool), StoreError> {
+        let (entries, is_end) = self.log.read_counted(partition, from, READ).await?;
+        if !entries.is_empty() || is_end {
+            return Ok((entries, is_end));
+        }
+        // The next entry is longer.
+        let limits = (1, usize::MAX);
+        self.log.read_counted(partition, from, limits).await
+    }
+
+    /// Reads entries of a partition, with their outcomes. Also returns whether there are no more.
     async fn records(
         &self,
         partition: Partition,
         from: u64,
         outcomes: &HashMap<u64, Outcome>,
     ) -> Result<(Vec<Record>, bool), RebuildError> {
-        let (mut entries, mut is_end) = self.log.read_counted(partition, from, READ).await?;
-        if entries.is_empty() && !is_end {
-            // The next entry is longer.
-            let limits = (1, usize::MAX);
-            (entries, is_end) = self.log.read_counted(partition, from, limits).await?;
-        }
+        let (entries, is_end) = self.entries(partition, from).await?;
         let records = entries.into_iter().map(|entry| Record {
             partition,
             outcome: *outcomes.get(&entry.offset).unwrap_or(&Outcome::Counted),
@@ -310,7 +316,21 @@ impl Observer {
         });
         let records: Vec<Record> = records.collect();
         let is_end = is_end || records.is_empty();
+        self.check_hold(partition).await?;
         Ok((records, is_end))
+    }
+
+    /// Checks that the hold on a log has existed since it was set. Otherwise entries may have been trimmed, or an erasure may have deleted
+    /// them.
+    async fn check_hold(&self, partition: Partition) -> Result<(), RebuildError> {
+        let mut cmd = redis::cmd("HGET");
+        cmd.arg(self.store.keys().archive_hold(partition));
+        cmd.arg(partition);
+        let hold: Option<u64> = cmd.query_async(&mut self.store.commands()).await?;
+        match hold == self.holds.get(&partition).copied() {
+            true => Ok(()),
+            false => Err(RebuildError::HoldLost),
+        }
     }
 
     /// The outcomes of entries that were not counted. Those of kept entries are kept.

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// Commands that this file sends to data with tables.
-pub(super) const ROW_PERMISSIONS: &[&str] = &["CTAB.SCAN {tables} 0 COUNT 1"];
+pub(super) const ROW_PERMISSIONS: &[&str] = &["CTAB.SCAN {tables} 0 COUNT 1", "CTAB.CARD {tables}"];
 
 /// The number of entities that are observed together.
 const PAGE: usize = 200;
@@ -41,6 +41,8 @@ pub(super) struct Pages<'r, 'a> {
     pub mode: Mode,
     /// The number of entities so far.
     pub entities: u64,
+    /// The number of rows when it began.
+    rows: u64,
 }
 
 impl<'r, 'a> Pages<'r, 'a> {
@@ -51,23 +53,27 @@ impl<'r, 'a> Pages<'r, 'a> {
             tables,
             mode,
             entities: 0,
+            rows: 0,
         })
     }
 
     /// Visits all counters that have not been compared yet.
     pub async fn visit_all(&mut self) -> Result<(), RebuildError> {
         let is_baseline = matches!(self.mode, Mode::Baseline(_));
+        let corrects = matches!(self.mode, Mode::Correct);
         let passes: &[bool] = if is_baseline {
             &[false]
         } else {
             &[true, false]
         };
+        self.count_rows(passes).await?;
         for partition in 0..self.run.store.keys().partitions() {
             if !is_baseline {
                 let catching_up = self.run.observer.catch_up(&mut self.run.shadows, partition);
                 catching_up.await?;
             }
-            if self.run.state.done.contains(&partition) {
+            // A dry run reports all, and leaves all to do.
+            if corrects && self.run.state.done.contains(&partition) {
                 continue;
             }
             for (schema, etype) in self.tables.clone() {
@@ -80,12 +86,39 @@ impl<'r, 'a> Pages<'r, 'a> {
                 }
             }
             self.run.beat().await?;
-            if !is_baseline {
+            if corrects {
                 self.run.state.finish(partition).await?;
             }
         }
         for is_shadow in passes {
             self.visit_objects(*is_shadow).await?;
+        }
+        Ok(())
+    }
+
+    /// Counts the rows of tables and shadows that have not been compared yet.
+    async fn count_rows(&mut self, passes: &[bool]) -> Result<(), RebuildError> {
+        let keys = self.run.store.keys();
+        for partition in 0..keys.partitions() {
+            if self.run.state.done.contains(&partition) {
+                continue;
+            }
+            for (schema, etype) in &self.tables {
+                let table = keys.table(schema, etype, partition);
+                for is_shadow in passes {
+                    let key = match is_shadow {
+                        true => keys.shadow(&table),
+                        false => table.clone(),
+                    };
+                    let mut cmd = redis::cmd("CTAB.CARD");
+                    cmd.arg(key);
+                    let rows: Result<u64, _> = cmd.query_async(&mut self.run.store.reads()).await;
+                    match rows.map_err(StoreError::from) {
+                        Err(StoreError::WrongType(_)) => {}
+                        rows => self.rows += rows?,
+                    }
+                }
+            }
         }
         Ok(())
     }
@@ -193,7 +226,7 @@ impl<'r, 'a> Pages<'r, 'a> {
             ..
         } = &mut *self.run;
         let schema = catalog.schemas.get(schema_id).await?;
-        let mut attempts = 0;
+        let (mut attempts, mut earlier) = (0, Report::default());
         let report = loop {
             let observed = observer.observe(shadows, partition, (schema_id, entities));
             let mut observed = observed.await?;
@@ -217,9 +250,16 @@ impl<'r, 'a> Pages<'r, 'a> {
                 break report;
             }
             let place = (schema_id, &*schema);
-            let applied = differences.apply((store, catalog), partition, place, &mut report);
-            if applied.await? {
+            let applied = differences.apply((store, catalog), observer, partition, place);
+            let (applied, is_all) = applied.await?;
+            if is_all {
+                applied
+                    .iter()
+                    .for_each(|(metric, _)| report.correct(metric));
                 break report;
+            }
+            for (metric, difference) in &applied {
+                earlier.correct_before(metric, *difference);
             }
             attempts += 1;
             if attempts == ATTEMPTS {
@@ -227,9 +267,12 @@ impl<'r, 'a> Pages<'r, 'a> {
             }
             tokio::time::sleep(DELAY).await;
         };
+        self.run.report.merge(earlier);
         self.run.report.merge(report);
         self.entities += entities.len() as u64;
-        (self.run.progress)("reading counters", self.entities, None);
+        // Objects are not counted before.
+        let all = (self.entities <= self.rows).then_some(self.rows);
+        (self.run.progress)("reading counters", self.entities, all);
         self.run.beat().await
     }
 }

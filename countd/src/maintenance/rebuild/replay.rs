@@ -142,9 +142,7 @@ impl Run<'_> {
             if offset < self.shadows.next(partition) || Some(offset) >= end {
                 continue;
             }
-            self.observer
-                .add(&mut self.shadows, &mut additions, record)
-                .await?;
+            self.observer.add(&mut additions, record).await?;
             additions.next.insert(partition, offset + 1);
             self.report.replayed += 1;
             if additions.entities.len() >= ENTITIES {

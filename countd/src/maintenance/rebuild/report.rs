@@ -38,6 +38,14 @@ impl Report {
         self.metrics.entry(metric.clone()).or_default().corrected += 1;
     }
 
+    /// A counter was corrected, and is compared again with the others of its page.
+    pub(super) fn correct_before(&mut self, metric: &Name, difference: i64) {
+        let of = self.metrics.entry(metric.clone()).or_default();
+        of.differing += 1;
+        of.corrected += 1;
+        of.difference += difference.unsigned_abs();
+    }
+
     /// Adds another report.
     pub(super) fn merge(&mut self, other: Report) {
         self.replayed += other.replayed;

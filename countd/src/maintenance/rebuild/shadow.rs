@@ -1,6 +1,6 @@
 //! Shadows: what the log has of counters, up to the offsets from which the rebuild continues.
 
-use super::changes::{Change, DeadEvents};
+use super::changes::Change;
 use super::error::RebuildError;
 use crate::domain::error::StoreError;
 use crate::domain::ids::{Entity, Name};
@@ -18,9 +18,6 @@ pub(super) static SHADOW: ScriptTemplate =
 
 /// Commands that this file sends.
 pub(super) const PERMISSIONS: &[&str] = &["HGETALL {replay_offsets}"];
-
-/// What precedes the payload of a dead event in its field.
-const DEAD: &str = "dead:";
 
 /// What entries add to the counters of an entity.
 #[derive(Default)]
@@ -56,8 +53,6 @@ pub struct Additions {
     pub entities: HashMap<(Name, Entity), Sums>,
     /// The offset after the last entry, by partition.
     pub next: BTreeMap<Partition, u64>,
-    /// By how much the numbers of dead events change.
-    pub dead: HashMap<(Partition, Vec<u8>), i64>,
 }
 
 impl Additions {
@@ -84,8 +79,6 @@ pub struct Shadows {
     store: Store,
     /// The offset from which each partition continues. None is recorded at the start.
     offsets: BTreeMap<Partition, u64>,
-    /// Dead events of counted actions.
-    pub dead: BTreeMap<Partition, DeadEvents>,
 }
 
 impl Shadows {
@@ -100,23 +93,9 @@ impl Shadows {
         for partition in 0..hashes {
             let mut cmd = redis::cmd("HGETALL");
             cmd.arg(keys.rebuild_offsets(partition));
-            let fields: HashMap<Vec<u8>, i64> = cmd.query_async(&mut store.reads()).await?;
+            let fields: HashMap<String, String> = cmd.query_async(&mut store.reads()).await?;
             for (field, value) in fields {
-                if let Some(dead) = field.strip_prefix(DEAD.as_bytes()) {
-                    let end = dead.iter().position(|byte| *byte == b':');
-                    let Some(end) = end else {
-                        continue;
-                    };
-                    let (name, payload) = (&dead[..end], &dead[end + 1..]);
-                    let name = std::str::from_utf8(name).ok();
-                    if let Some(of) = name.and_then(|name| name.parse::<Partition>().ok()) {
-                        let dead = shadows.dead.entry(of).or_default();
-                        dead.insert(payload.to_vec(), value);
-                    }
-                    continue;
-                }
-                let field = String::from_utf8(field).unwrap_or_default();
-                match (field.parse(), u64::try_from(value)) {
+                match (field.parse(), value.parse()) {
                     (Ok(partition), Ok(offset)) => drop(shadows.offsets.insert(partition, offset)),
                     _ => {
                         let problem = format!("field {field} of countd:rebuild:pos is damaged");
@@ -133,7 +112,6 @@ impl Shadows {
         Shadows {
             store: store.clone(),
             offsets: BTreeMap::new(),
-            dead: BTreeMap::new(),
         }
     }
 
@@ -173,10 +151,6 @@ impl Shadows {
             let additions = groups.entry(group(keys.of_entity(&entity))).or_default();
             additions.entities.insert((schema, entity), sums);
         }
-        for ((partition, payload), count) in additions.dead {
-            let additions = groups.entry(group(partition)).or_default();
-            additions.dead.insert((partition, payload), count);
-        }
         for additions in groups.values() {
             self.add_group(additions).await?;
         }
@@ -211,12 +185,6 @@ impl Shadows {
             let expected = self.recorded(*partition).map(|offset| offset.to_string());
             call.cmd.arg(*partition).arg(expected.unwrap_or_default());
             call.cmd.arg(*next);
-        }
-        call.cmd.arg(additions.dead.len());
-        for ((partition, payload), count) in &additions.dead {
-            let mut field = format!("{DEAD}{partition}:").into_bytes();
-            field.extend(payload);
-            call.cmd.arg(field).arg(*count);
         }
         for (index, row, sums) in entities {
             let columns = sums.fields.iter().flat_map(|(idx, (added, subtracted))| {

@@ -44,8 +44,8 @@ pub enum Scope {
     User(Id),
 }
 
-/// Gets each step, and the number of entities so far.
-pub type Progress<'a> = &'a mut (dyn FnMut(&str, u64) + Send);
+/// Gets each step, and how much of it is done: the number of entities or keys, and about the number of all, if it is known.
+pub type Progress<'a> = &'a mut (dyn FnMut(&str, u64, Option<u64>) + Send);
 
 /// Why counters cannot be compared.
 #[derive(Debug, thiserror::Error)]
@@ -74,7 +74,9 @@ pub(super) struct Run<'a> {
     pub(super) mode: CheckMode,
     pub(super) report: Id,
     pace: Pace,
-    pub(super) entities: u64,
+    /// The number of rows and keys that were visited, and of all when the run began.
+    visited: u64,
+    all: Option<u64>,
     pub(super) progress: Progress<'a>,
 }
 
@@ -111,12 +113,14 @@ pub async fn reconcile(
         mode,
         report,
         pace: Pace::new(context.catalog.config.reconcile.entities_per_second),
-        entities: 0,
+        visited: 0,
+        all: None,
         progress,
     };
     match scope {
         Scope::Entity(entity) => run.check(std::slice::from_ref(entity)).await?,
         Scope::All => {
+            run.all = Some(run.count().await?);
             if context.store.backend() == CounterBackend::Module {
                 run.check_rows().await?;
             }
@@ -154,10 +158,34 @@ fn refuse_moving(context: &Context, scope: &Scope) -> Result<(), ReconcileError>
 }
 
 impl Run<'_> {
+    /// Shows a step after the comparison of what was visited so far.
+    pub(super) fn show(&mut self, step: &str) {
+        // Rows and keys may appear meanwhile.
+        let all = self.all.map(|all| all.max(self.visited));
+        (self.progress)(step, self.visited, all);
+    }
+
+    /// The number of rows and keys.
+    async fn count(&mut self) -> Result<u64, ReconcileError> {
+        let (context, mut all) = (self.context, 0);
+        for server in context.store.servers()? {
+            all += KeySweep::new(context, server, 0).await?.key_count().await?;
+        }
+        let has_tables = context.store.backend() == CounterBackend::Module;
+        for partition in (0..context.store.keys().partitions()).filter(|_| has_tables) {
+            for (etype, entity) in &context.catalog.config.entities {
+                if self.comparer.planner.of_type(etype).await?.is_some() {
+                    let sweep = RowSweep::new(context, (&entity.schema, etype), partition);
+                    all += sweep.row_count().await?;
+                }
+            }
+        }
+        Ok(all)
+    }
+
     async fn check(&mut self, entities: &[Entity]) -> Result<(), ReconcileError> {
         self.comparer.check(entities).await?;
-        self.entities += entities.len() as u64;
-        (self.progress)("comparing", self.entities);
+        self.show("comparing");
         self.pace.add(entities.len()).await;
         if self.comparer.waiting >= MAX_WAITING {
             self.wait().await?;
@@ -175,6 +203,7 @@ impl Run<'_> {
                 let mut sweep = RowSweep::new(context, (&entity.schema, etype), partition);
                 loop {
                     let (entities, is_last) = sweep.next(PAGE).await?;
+                    self.visited += entities.len() as u64;
                     self.check(&entities).await?;
                     if is_last {
                         break;
@@ -190,7 +219,10 @@ impl Run<'_> {
             // The cursor is not saved, so the number does not matter.
             let mut sweep = KeySweep::new(self.context, server, node as Partition).await?;
             loop {
-                let (entities, is_last) = sweep.next(PAGE).await?;
+                let page = sweep.next(PAGE).await?;
+                let is_last = page.is_last;
+                self.visited += page.keys;
+                let entities = self.comparer.entities_to_compare(page).await?;
                 self.check(&entities).await?;
                 if is_last {
                     break;
@@ -228,7 +260,7 @@ impl Run<'_> {
                     "no consumer counts the log: start `countd consume`".to_owned(),
                 ));
             }
-            (self.progress)("waiting for the consumers", self.entities);
+            self.show("waiting for the consumers");
             tokio::time::sleep(POLL).await;
         }
         for partition in appended.keys() {

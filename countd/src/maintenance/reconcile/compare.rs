@@ -1,13 +1,14 @@
 //! Compares the counters of entities with their facts and totals: by plain reads, and exactly.
 
 use super::context::Context;
+use super::keys::KeyPage;
 use crate::domain::error::StoreError;
 use crate::domain::event::CheckMode;
 use crate::domain::ids::{Entity, Name};
 use crate::domain::keys::Partition;
 use crate::facts::{Card, CardSource, FactStores, cards, decode_cards};
 use crate::maintenance::report::Report;
-use crate::query::fields::{CountersToRead, read_page};
+use crate::query::fields::{CountersToRead, read_fields, read_page};
 use crate::redis::call::RedisCall;
 use crate::redis::day::DayNumbers;
 use crate::redis::script::CounterBackend;
@@ -81,6 +82,7 @@ impl Comparer {
             counters.push(CountersToRead {
                 at: self.planner.locator().entity(&plan.schema, entity),
                 len: plan.len,
+                min_len: 0,
             });
             for metric in &plan.metrics {
                 let source = self.planner.source(metric, entity);
@@ -128,6 +130,29 @@ impl Comparer {
         }
         self.rebuild(damaged).await;
         self.check(&suspects).await
+    }
+
+    /// The entities of a page of keys that have to be compared: those with an object, and those whose counters are all 0 or cannot be read.
+    /// The other ones are compared where their counters are: in a row of a table, or when their object is visited.
+    ///
+    /// # Errors
+    /// The store is unavailable.
+    pub async fn entities_to_compare(&mut self, page: KeyPage) -> Result<Vec<Entity>, StoreError> {
+        let (mut entities, others) = (page.with_object, page.others);
+        let planned = planned(&mut self.planner, &others).await?;
+        let counters = planned.iter().map(|(entity, plan)| CountersToRead {
+            at: self.planner.locator().entity(&plan.schema, entity),
+            len: plan.len,
+            min_len: 0,
+        });
+        let counters: Vec<CountersToRead> = counters.collect();
+        let found = read_fields(&self.context.store, &counters).await?;
+        for ((entity, _), fields) in planned.into_iter().zip(found) {
+            if fields.map_or(true, |fields| fields.iter().all(|count| *count == 0)) {
+                entities.push(entity.clone());
+            }
+        }
+        Ok(entities)
     }
 
     /// Compares entities exactly. Counters that the consumer changes are compared when it reaches the entries that this appends.

@@ -6,7 +6,7 @@ use crate::domain::event::now_ms;
 use crate::domain::ids::{Entity, Id, Name};
 use crate::domain::keys::{KeyName, Keys, Partition};
 use redis::aio::ConnectionManager;
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 /// Commands that this file sends.
 pub(super) const PERMISSIONS: &[&str] = &[
@@ -16,6 +16,19 @@ pub(super) const PERMISSIONS: &[&str] = &[
     "HGET {reconcile} f",
     "HSET {reconcile} f v",
 ];
+
+/// The entities of some keys.
+#[derive(Debug, Default)]
+pub struct KeyPage {
+    /// Entities with an object of counters among the keys.
+    pub with_object: Vec<Entity>,
+    /// Entities of which the keys hold only facts or counts by day. Their counters are elsewhere, or were lost.
+    pub others: Vec<Entity>,
+    /// The number of keys, those of other kinds included.
+    pub keys: u64,
+    /// Whether the sweep has reached the end.
+    pub is_last: bool,
+}
 
 /// A sweep through the keys of a node.
 pub struct KeySweep {
@@ -80,33 +93,41 @@ impl KeySweep {
         Ok(redis::cmd("DBSIZE").query_async(&mut self.server).await?)
     }
 
-    /// The entities of the next keys, about `limit` keys. Returns them and whether the sweep has reached the end.
+    /// The entities of the next keys, about `limit` keys.
     ///
     /// # Errors
     /// The node is unavailable.
-    pub async fn next(&mut self, limit: usize) -> Result<(Vec<Entity>, bool), StoreError> {
+    pub async fn next(&mut self, limit: usize) -> Result<KeyPage, StoreError> {
         let mut cmd = redis::cmd("SCAN");
         cmd.arg(self.cursor).arg("COUNT").arg(limit);
         let (next, found): (u64, Vec<Vec<u8>>) = cmd.query_async(&mut self.server).await?;
         self.cursor = next;
         let keys = self.context.store.keys();
         // An entity has facts of several metrics.
-        let entities: BTreeSet<(Name, Id)> = found
-            .iter()
-            .filter_map(|key| entity_of(&keys, key))
-            .collect();
-        let entities = entities
-            .into_iter()
-            .map(|(etype, eid)| Entity { etype, eid });
-        Ok((entities.collect(), next == 0))
+        let mut entities: BTreeMap<(Name, Id), bool> = BTreeMap::new();
+        for (etype, eid, is_object) in found.iter().filter_map(|key| entity_of(&keys, key)) {
+            *entities.entry((etype, eid)).or_default() |= is_object;
+        }
+        let mut page = KeyPage {
+            keys: found.len() as u64,
+            is_last: next == 0,
+            ..KeyPage::default()
+        };
+        for ((etype, eid), is_object) in entities {
+            let entity = Entity { etype, eid };
+            match is_object {
+                true => page.with_object.push(entity),
+                false => page.others.push(entity),
+            }
+        }
+        Ok(page)
     }
 
-    /// Saves the cursor. Returns the age of the sweep in milliseconds; one that has reached the end begins again.
+    /// Saves the cursor. A sweep that has reached the end begins again. Returns since when it runs, in milliseconds since 1970.
     ///
     /// # Errors
     /// The store is unavailable.
     pub async fn save(&mut self) -> Result<u64, StoreError> {
-        let age = now_ms().saturating_sub(self.started);
         if self.cursor == 0 {
             self.started = now_ms();
         }
@@ -115,24 +136,24 @@ impl KeySweep {
         cmd.arg(&self.field);
         cmd.arg(format!("{}/{}/{}", self.run, self.cursor, self.started));
         cmd.exec_async(&mut self.context.store.commands()).await?;
-        Ok(age)
+        Ok(self.started)
     }
 }
 
-/// The entity whose facts or counters a key holds.
-fn entity_of(keys: &Keys, key: &[u8]) -> Option<(Name, Id)> {
+/// The entity whose facts or counters a key holds, and whether it holds counters.
+fn entity_of(keys: &Keys, key: &[u8]) -> Option<(Name, Id, bool)> {
     if let Some(KeyName::Facts { entity, .. }) = KeyName::parse(keys, key) {
-        return Some((entity.etype, entity.eid));
+        return Some((entity.etype, entity.eid, false));
     }
     let key = std::str::from_utf8(key).ok()?;
     if let Some(days) = keys.parse_days(key) {
-        return Some((days.entity.etype, days.entity.eid));
+        return Some((days.entity.etype, days.entity.eid, false));
     }
     let key = key.strip_prefix("cnt:")?;
     let mut parts = key.split(':').skip(1);
-    let entity = (Name::new(parts.next()?).ok()?, Id::new(parts.next()?).ok()?);
+    let (etype, eid) = (Name::new(parts.next()?).ok()?, Id::new(parts.next()?).ok()?);
     let tag = parts.next().is_some_and(|tag| tag.starts_with('{'));
-    (tag == keys.tagged() && parts.next().is_none()).then_some(entity)
+    (tag == keys.tagged() && parts.next().is_none()).then_some((etype, eid, true))
 }
 
 #[cfg(test)]
@@ -149,16 +170,19 @@ mod tests {
                 etype: name("note"),
                 eid: Id::new("a-7").expect("an ID"),
             };
-            let found = |key: String| entity_of(&keys, key.as_bytes()).map(|(_, eid)| eid);
-            for key in [
-                keys.facts(&name("like"), &entity),
-                keys.fact_sets(&name("like"), &entity).key("days"),
-                keys.fact_bits(&name("like"), &entity).key(3),
-                keys.counters(&name("v1"), &entity),
-                keys.days_of(&name("read"), &entity),
-                keys.history_of(&name("read"), &entity),
+            let found = |key: &str| {
+                let found = entity_of(&keys, key.as_bytes());
+                found.map(|(_, eid, is_object)| (eid, is_object))
+            };
+            for (key, is_object) in [
+                (keys.facts(&name("like"), &entity), false),
+                (keys.fact_sets(&name("like"), &entity).key("days"), false),
+                (keys.fact_bits(&name("like"), &entity).key(3), false),
+                (keys.counters(&name("v1"), &entity), true),
+                (keys.days_of(&name("read"), &entity), false),
+                (keys.history_of(&name("read"), &entity), false),
             ] {
-                assert_eq!(found(key.clone()), Some(entity.eid.clone()), "{key}");
+                assert_eq!(found(&key), Some((entity.eid.clone(), is_object)), "{key}");
             }
             for other in [
                 keys.user_counters(&entity.eid),
@@ -167,7 +191,7 @@ mod tests {
                 "cnt:v1:note".to_owned(),
                 "cnt:v1:note:7:8:9".to_owned(),
             ] {
-                assert_eq!(found(other.clone()), None, "{other}");
+                assert_eq!(found(&other), None, "{other}");
             }
         }
     }

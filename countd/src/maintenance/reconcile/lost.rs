@@ -61,13 +61,14 @@ pub(super) async fn rebuild_lost(
         // The cursor is not saved, so the number does not matter.
         let mut sweep = KeySweep::new(context, server, 0).await?;
         loop {
-            let (mut entities, is_last) = sweep.next(PAGE).await?;
+            let page = sweep.next(PAGE).await?;
+            let mut entities = [page.with_object, page.others].concat();
             entities.retain(|entity: &Entity| {
                 tables.contains(&(&entity.etype, store.keys().of_entity(entity)))
             });
             comparer.check(&entities).await?;
             pace.add(PAGE).await;
-            if is_last {
+            if page.is_last {
                 break;
             }
         }

@@ -9,10 +9,11 @@ use crate::domain::error::StoreError;
 use crate::domain::event::CheckMode;
 use crate::domain::ids::{Entity, Id, Name};
 use crate::domain::keys::{Partition, StoragePhase};
+use crate::domain::sweep_ages::{Sweep, SweepAges};
 use crate::maintenance::pace::Pace;
 use crate::redis::script::{CounterBackend, LoadedScript};
-use crate::repair::{CheckSettings, HotEntities, LostTable, record_lost, settle};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use crate::repair::{CheckSettings, HotEntities, LostTable, other_processes, record_lost, settle};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
@@ -41,11 +42,11 @@ const UNCONVERGED: u64 = 3;
 const HASHES: usize = 100;
 
 /// Compares entities of the assigned partitions in rounds, until `stop` turns true. Each round compares the `hot` ones. Rebuilds the rows
-/// of lost tables at once.
+/// of lost tables at once. Records the age of the sweeps in `ages`.
 pub async fn run(
     context: Context,
     assigned: watch::Receiver<Arc<Vec<Partition>>>,
-    hot: HotEntities,
+    (hot, ages): (HotEntities, SweepAges),
     mut stop: watch::Receiver<bool>,
 ) {
     if !context.catalog.config.reconcile.enabled {
@@ -54,7 +55,7 @@ pub async fn run(
     }
     let interval = context.catalog.config.reconcile.interval_seconds as f64;
     let rounds = async {
-        let mut rounds = Rounds::new(context, hot);
+        let mut rounds = Rounds::new(context, hot, ages);
         loop {
             // Consumers do not begin their rounds at the same time.
             let wait = interval * (0.9 + 0.2 * fastrand::f64());
@@ -71,9 +72,12 @@ pub async fn run(
                 }
             }
             let partitions = Arc::clone(&assigned.borrow());
-            if let Err(error) = rounds.run(&partitions).await {
+            let compares = rounds.run(&partitions).await;
+            if let Err(error) = &compares {
                 tracing::warn!(%error, "counters cannot be compared with their facts now");
             }
+            let is_stopped = !compares.unwrap_or(false);
+            metrics::gauge!("countd_reconcile_stopped").set(f64::from(u8::from(is_stopped)));
         }
     };
     tokio::select! {
@@ -89,29 +93,32 @@ struct Rounds {
     token: String,
     /// Where the next round begins if this one does not visit all partitions.
     first: usize,
-    /// The age of each sweep in milliseconds.
-    ages: HashMap<String, u64>,
+    /// Since when each sweep runs, in milliseconds since 1970: by the type of its rows, or none, and its partition.
+    sweeps: BTreeMap<(Option<Name>, Partition), u64>,
+    ages: SweepAges,
 }
 
 impl Rounds {
-    fn new(context: Context, hot: HotEntities) -> Rounds {
+    fn new(context: Context, hot: HotEntities, ages: SweepAges) -> Rounds {
         Rounds {
             context,
             hot,
             token: format!("{}-{:016x}", std::process::id(), fastrand::u64(..)),
             first: 0,
-            ages: HashMap::new(),
+            sweeps: BTreeMap::new(),
+            ages,
         }
     }
 
-    /// One round over partitions.
-    async fn run(&mut self, partitions: &[Partition]) -> Result<(), StoreError> {
+    /// One round over partitions. Returns false if counters cannot be compared now.
+    async fn run(&mut self, partitions: &[Partition]) -> Result<bool, StoreError> {
+        self.set_age(partitions);
         let layout = self.context.store.refresh_layout().await;
         layout.map_err(|error| StoreError::Unexpected(error.to_string()))?;
         let external = self.context.store.layout().external().len();
         metrics::gauge!("countd_metrics_without_source").set(external as f64);
         if partitions.is_empty() {
-            return Ok(());
+            return Ok(true);
         }
         let config = Arc::clone(&self.context.catalog.config);
         let settings = &config.reconcile;
@@ -121,10 +128,12 @@ impl Rounds {
             false => Duration::ZERO,
         };
         if !settle(&self.context.store, &config, patience).await? {
-            tracing::info!(
+            let processes = other_processes(&self.context.store, &config).await?;
+            tracing::warn!(
+                ?processes,
                 "counters are not compared: processes or uncounted events have other settings"
             );
-            return Ok(());
+            return Ok(false);
         }
         let deadline = Instant::now() + interval;
         let source = Name::new(SOURCE)
@@ -142,16 +151,27 @@ impl Rounds {
         self.check_drift(&mut comparer, partitions).await?;
         self.compare_hot(&mut comparer, &mut pace, partitions)
             .await?;
-        self.ages.clear();
         self.sample_keys(&mut comparer, &mut pace, (partitions, deadline))
             .await?;
         if self.context.store.backend() == CounterBackend::Module {
             self.sample_rows(&mut comparer, &mut pace, (partitions, deadline))
                 .await?;
         }
-        let oldest = self.ages.values().max().copied().unwrap_or(0);
-        metrics::gauge!("countd_reconcile_sweep_seconds").set(oldest as f64 / 1000.0);
-        Ok(())
+        self.set_age(partitions);
+        Ok(true)
+    }
+
+    /// Records the age of the oldest sweep of these partitions.
+    fn set_age(&mut self, partitions: &[Partition]) {
+        self.sweeps
+            .retain(|(_, partition), _| partitions.contains(partition));
+        match partitions.is_empty() {
+            true => self.ages.remove(Sweep::Entities),
+            false => {
+                let oldest = self.sweeps.values().min().copied();
+                self.ages.set(Sweep::Entities, oldest);
+            }
+        }
     }
 
     /// The number of the round. The consumer of partition 0 begins a new one.
@@ -275,7 +295,9 @@ impl Rounds {
                 sweep.save().await?;
             }
             let mut left = rows.div_ceil(config.reconcile.sample);
+            let of_rows = (Some(etype.clone()), partition);
             if left == 0 {
+                self.sweeps.remove(&of_rows);
                 continue;
             }
             loop {
@@ -289,8 +311,8 @@ impl Rounds {
                 }
                 self.lock(partition).await?;
             }
-            let age = sweep.save().await?;
-            self.ages.insert(format!("{etype}:{partition}"), age);
+            let since = sweep.save().await?;
+            self.sweeps.insert(of_rows, since);
         }
         Ok(())
     }
@@ -309,6 +331,9 @@ impl Rounds {
         for partition in (0..store.keys().partitions()).rev() {
             lowest.insert(nodes.node_of(partition), partition);
         }
+        let is_swept = |partition: &Partition| lowest.values().any(|lowest| lowest == partition);
+        self.sweeps
+            .retain(|(etype, partition), _| etype.is_some() || is_swept(partition));
         for (node, server) in store.servers()?.into_iter().enumerate() {
             let Some(partition) = lowest.get(&node) else {
                 continue;
@@ -322,16 +347,18 @@ impl Rounds {
             sweep.resume().await?;
             while left > 0 {
                 let limit = left.min(PAGE as u64);
-                let (entities, is_last) = sweep.next(limit as usize).await?;
+                let page = sweep.next(limit as usize).await?;
+                let (is_last, visited) = (page.is_last, page.with_object.len() + page.others.len());
+                let entities = comparer.entities_to_compare(page).await?;
                 comparer.compare(&entities).await?;
-                pace.add(entities.len()).await;
+                pace.add(visited).await;
                 left -= limit;
                 if is_last || Instant::now() >= deadline {
                     break;
                 }
             }
-            let age = sweep.save().await?;
-            self.ages.insert(format!("keys:{partition}"), age);
+            let since = sweep.save().await?;
+            self.sweeps.insert((None, *partition), since);
         }
         Ok(())
     }

@@ -100,12 +100,11 @@ impl RowSweep {
         Ok((entities.collect(), is_last))
     }
 
-    /// Saves the cursor. Returns the age of the sweep in milliseconds; one that has reached the end begins again.
+    /// Saves the cursor. A sweep that has reached the end begins again. Returns since when it runs, in milliseconds since 1970.
     ///
     /// # Errors
     /// The store is unavailable.
     pub async fn save(&mut self) -> Result<u64, StoreError> {
-        let age = now_ms().saturating_sub(self.started);
         if self.cursor == "0" {
             self.started = now_ms();
         }
@@ -114,6 +113,6 @@ impl RowSweep {
         cmd.arg(&self.field);
         cmd.arg(format!("{}/{}/{}", self.cursor, self.started, self.rows));
         cmd.exec_async(&mut self.context.store.commands()).await?;
-        Ok(age)
+        Ok(self.started)
     }
 }

@@ -14,7 +14,7 @@ use crate::maintenance::report::Report;
 use crate::maintenance::sums::{
     FollowersCheck, FollowersPass, Lock, Progress, SumCheck, SumSweep, wave,
 };
-use crate::maintenance::transposition::Transposition;
+use crate::maintenance::transposition::{Transposition, UsersReport};
 use std::sync::Arc;
 use tokio::sync::watch;
 
@@ -70,7 +70,7 @@ impl Run<'_> {
             Some(uid) => users.sums.check_followers_of(&mut pass, uid).await?,
             None => {
                 while users.sums.next_followers(&mut pass).await? {
-                    (self.progress)("comparing users", pass.users);
+                    (self.progress)("comparing users", pass.users, None);
                     if pass.suspects >= MAX_WAITING {
                         self.collect_followers(users, &mut pass).await?;
                     }
@@ -122,11 +122,54 @@ impl Run<'_> {
         uid: Option<&Id>,
     ) -> Result<(), ReconcileError> {
         let of = &users.transposition;
-        (self.progress)("comparing users with their facts", self.entities);
+        (self.progress)("comparing users with their facts", 0, None);
         let mut found = match uid {
             Some(uid) => of.check_user(uid, self.mode).await?,
             None => of.check_all_users(self.mode, &users.stop).await?,
         };
+        let mut report = Report::default();
+        loop {
+            let unnoted = found.unnoted;
+            report.merge(self.correct_noted(users, uid, found).await?);
+            if unnoted == 0 {
+                break;
+            }
+            // There was no room for a note of each difference. Now there is.
+            found = self.check_again(users, uid, self.mode).await?;
+            if found.unnoted >= unnoted {
+                found = self.check_again(users, uid, CheckMode::Report).await?;
+                report.merge(found.report.only_differing());
+                break;
+            }
+            found.report = found.report.only_differing();
+        }
+        self.comparer.report.merge(report);
+        Ok(())
+    }
+
+    /// Compares the counter of one user, or of all.
+    async fn check_again(
+        &mut self,
+        users: &Users,
+        uid: Option<&Id>,
+        mode: CheckMode,
+    ) -> Result<UsersReport, ReconcileError> {
+        (self.progress)("comparing users with their facts again", 0, None);
+        let of = &users.transposition;
+        Ok(match uid {
+            Some(uid) => of.check_user(uid, mode).await?,
+            None => of.check_all_users(mode, &users.stop).await?,
+        })
+    }
+
+    /// Runs sweeps until the noted differences of a pass are corrected.
+    async fn correct_noted(
+        &mut self,
+        users: &Users,
+        uid: Option<&Id>,
+        mut found: UsersReport,
+    ) -> Result<Report, ReconcileError> {
+        let of = &users.transposition;
         for sweep in 0..=MAX_SWEEPS {
             if found.waiting == 0 {
                 break;
@@ -149,8 +192,7 @@ impl Run<'_> {
                 found.report.merge(before);
             }
         }
-        self.comparer.report.merge(found.report);
-        Ok(())
+        Ok(found.report)
     }
 
     /// Runs a sweep over the facts of users.
@@ -208,12 +250,12 @@ impl Run<'_> {
     where
         F: Future<Output = Result<T, StoreError>>,
     {
-        (self.progress)(step, self.entities);
+        (self.progress)(step, 0, None);
         loop {
             if let Some(result) = lock.run(work()).await? {
                 return Ok(result);
             }
-            (self.progress)("waiting for the sweep of another process", self.entities);
+            (self.progress)("waiting for the sweep of another process", 0, None);
             tokio::time::sleep(POLL).await;
         }
     }

@@ -11,7 +11,7 @@ pub use error::RestoreError;
 use crate::consumer::replay::{self, Replay};
 use crate::domain::config::Config;
 use crate::domain::keys::Partition;
-use crate::log::archive::{Archive, Coverage};
+use crate::log::archive::{Archive, Coverage, accept_loss, adopt_for_restore, guard_permissions};
 use crate::log::inspect::inspect;
 use crate::redis::call::RedisCall;
 use crate::redis::layout::StoredLayout;
@@ -51,6 +51,7 @@ pub fn required_permissions(backend: CounterBackend) -> Permissions {
     Permissions::of_commands(PERMISSIONS)
         .and(Permissions::of_commands(drain::PERMISSIONS))
         .and(EXTEND.required_permissions())
+        .and(guard_permissions())
         .and(replay::required_permissions(backend))
 }
 
@@ -66,8 +67,7 @@ pub struct RestoreReport {
     pub chunks: usize,
 }
 
-/// Restores data from a snapshot. Calls `progress` with the number of chunks that were read, the number of all, and the number of replayed
-/// entries.
+/// Restores data from a snapshot. Calls `progress` with the number of chunks that were read, and the number of all.
 ///
 /// # Errors
 /// Nothing is lost: the restore can be repeated.
@@ -75,10 +75,11 @@ pub async fn restore(
     store: &Store,
     config: &Arc<Config>,
     dir: &Path,
-    mut progress: impl FnMut(usize, usize, u64),
+    mut progress: impl FnMut(usize, usize),
 ) -> Result<RestoreReport, RestoreError> {
     let mut member = ProcessMember::new(store.clone());
     wait_until_alone(&mut member).await?;
+    adopt_for_restore(store, dir).await?;
     let path = dir.to_owned();
     let archive = tokio::task::spawn_blocking(move || Archive::open(&path));
     let archive = Arc::new(archive.await.map_err(RestoreError::panicked)??);
@@ -110,13 +111,15 @@ pub async fn restore(
         if at % 64 == 0 {
             member.heartbeat().await?;
         }
-        progress(at + 1, chunks, replay.replayed);
+        progress(at + 1, chunks);
     }
     record_archived(store, &archive).await?;
     // Authors that were set, and in a cluster increments of users, are in the logs and outboxes now.
     drain::count_rest(store, config).await?;
     replay.settle(&differences).await?;
     finish(store).await?;
+    // The data is as new as the archive.
+    accept_loss(store).await?;
     member.leave().await?;
     Ok(RestoreReport {
         replayed: replay.replayed,

@@ -273,6 +273,7 @@ impl SumSweep {
             counters.push(CountersToRead {
                 at: locator.user(uid),
                 len: pass.user_len,
+                min_len: 0,
             });
             sources.push(of_user);
         }

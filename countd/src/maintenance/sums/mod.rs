@@ -23,6 +23,7 @@ use crate::domain::config::{Config, UserCounter};
 use crate::domain::error::StoreError;
 use crate::domain::event::{CheckMode, now_ms};
 use crate::domain::keys::StoragePhase;
+use crate::domain::sweep_ages::{Sweep, SweepAges};
 use crate::maintenance::report::Report;
 use crate::redis::layout::Authors;
 use crate::redis::permissions::Permissions;
@@ -77,8 +78,8 @@ pub enum Progress {
     Nothing(NoSweep),
 }
 
-/// Runs a sweep as often as every entity is sampled, until `stop` turns true.
-pub async fn run(config: Arc<Config>, store: Store, stop: watch::Receiver<bool>) {
+/// Runs a sweep as often as every entity is sampled, until `stop` turns true. Records the `ages` of the sweeps of all processes.
+pub async fn run(config: Arc<Config>, store: Store, ages: SweepAges, stop: watch::Receiver<bool>) {
     let settings = config.reconcile;
     if !settings.enabled {
         return;
@@ -98,6 +99,9 @@ pub async fn run(config: Arc<Config>, store: Store, stop: watch::Receiver<bool>)
                 Err(error) => {
                     tracing::warn!(%error, "the verification of users failed; will retry")
                 }
+            }
+            if let Err(error) = sweep.record_ages(&ages).await {
+                tracing::debug!(%error, "the ages of sweeps are unknown");
             }
         }
     };
@@ -126,6 +130,17 @@ impl SumSweep {
             Some(Progress::Waiting(reason)) => Some(reason),
             _ => None,
         })
+    }
+
+    /// Records when the last sweeps ended.
+    async fn record_ages(&self, ages: &SweepAges) -> Result<(), StoreError> {
+        let (authors, followers) = self.ends().await?;
+        match self.counters() {
+            Ok(_) => ages.set(Sweep::Authors, authors),
+            Err(_) => ages.remove(Sweep::Authors),
+        }
+        ages.set(Sweep::Followers, followers);
+        Ok(())
     }
 
     /// Continues the current sweep. Begins one if the last one ended at least `pause` milliseconds ago.

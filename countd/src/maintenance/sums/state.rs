@@ -88,6 +88,16 @@ impl SumSweep {
         Ok(ended.filter(|_| stage == Some(ENDED)))
     }
 
+    /// When the last sweep over authors and the last comparison of facts on users ended. `None` also if the next one was made due at once.
+    pub(super) async fn ends(&self) -> Result<(Option<u64>, Option<u64>), StoreError> {
+        let mut hmget = redis::cmd("HMGET");
+        hmget.arg(self.store.keys().sums_state(0));
+        hmget.arg(&["ended", "users:ended"]);
+        let (authors, users): (Option<u64>, Option<u64>) =
+            hmget.query_async(&mut self.store.reads()).await?;
+        Ok((authors.filter(|ended| *ended > 0), users))
+    }
+
     /// Makes the next sweep due at once.
     pub(super) async fn forget_end(&self) -> Result<(), StoreError> {
         let mut hset = redis::cmd("HSET");

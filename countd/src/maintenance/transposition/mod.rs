@@ -20,6 +20,7 @@ use crate::domain::config::Config;
 use crate::domain::error::StoreError;
 use crate::domain::event::{CheckMode, now_ms};
 use crate::domain::ids::Name;
+use crate::domain::sweep_ages::{Sweep, SweepAges};
 use crate::maintenance::sums::{Lock, WAVE_PERMISSIONS, wave};
 use crate::redis::permissions::Permissions;
 use crate::redis::script::CounterBackend;
@@ -59,8 +60,8 @@ pub fn fact_permissions(backend: CounterBackend) -> Permissions {
     Permissions::of_commands(compare::permissions(backend)).and(verify_permissions(backend))
 }
 
-/// Verifies as often as every entity is sampled, until `stop` turns true.
-pub async fn run(config: Arc<Config>, store: Store, stop: watch::Receiver<bool>) {
+/// Verifies as often as every entity is sampled, until `stop` turns true. Records the age of the last sweep of all processes in `ages`.
+pub async fn run(config: Arc<Config>, store: Store, ages: SweepAges, stop: watch::Receiver<bool>) {
     let settings = config.reconcile;
     if !settings.enabled {
         return;
@@ -81,6 +82,10 @@ pub async fn run(config: Arc<Config>, store: Store, stop: watch::Receiver<bool>)
                 Err(error) => {
                     tracing::warn!(%error, "the verification of the facts of users failed; will retry");
                 }
+            }
+            match transposition.state().await {
+                Ok(state) => ages.set(Sweep::Facts, state.ended_at),
+                Err(error) => tracing::debug!(%error, "the age of the sweep is unknown"),
             }
         }
     };

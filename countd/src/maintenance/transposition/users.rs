@@ -16,7 +16,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 /// Commands that this file sends.
-pub(super) const PERMISSIONS: &[&str] = &["SCAN 0 MATCH x COUNT 1", "HKEYS {user_notes}"];
+pub(super) const PERMISSIONS: &[&str] = &["SCAN 0 MATCH x COUNT 1", "HSCAN {user_notes} 0 COUNT 1"];
 /// Commands that this file sends on data with tables.
 pub(super) const TABLE_PERMISSIONS: &[&str] = &["CTAB.SCAN {tables} 0 COUNT 1"];
 
@@ -34,6 +34,8 @@ pub struct UsersReport {
     pub report: Report,
     /// The number of differences that are corrected after the next sweep, if they are still there. They are not in the report.
     pub waiting: u64,
+    /// Those of them that are not noted, for lack of room. They are noted by a pass over all users after others are corrected.
+    pub unnoted: u64,
 }
 
 /// What a pass compares.
@@ -77,6 +79,7 @@ impl Transposition {
             counter,
             found,
             waits,
+            lacks_room,
         } in found.await?
         {
             if found.outcome == Outcome::Unchecked {
@@ -84,6 +87,7 @@ impl Transposition {
             }
             if waits && pass.mode != CheckMode::Report {
                 pass.report.waiting += 1;
+                pass.report.unnoted += u64::from(lacks_room);
             } else {
                 pass.report.report.add(&counter, found);
             }
@@ -169,7 +173,8 @@ impl Transposition {
                 }
             }
         }
-        if mode != CheckMode::Report {
+        // Otherwise the next round compares all users again.
+        if mode != CheckMode::Report && pass.report.unnoted == 0 {
             self.end_pass().await?;
         }
         Ok(pass.report)
@@ -184,16 +189,25 @@ impl Transposition {
         let keys = self.store.keys();
         let partitions = if keys.tagged() { keys.partitions() } else { 1 };
         for partition in 0..partitions {
-            let mut hkeys = redis::cmd("HKEYS");
-            hkeys.arg(keys.user_notes(partition));
-            let fields: Vec<String> = hkeys.query_async(&mut self.store.reads()).await?;
-            let uids = fields.iter().filter_map(|field| {
-                let (uid, _) = field.split_once(':')?;
-                Id::new(uid).ok()
-            });
-            let uids: BTreeSet<Id> = uids.collect();
-            if !uids.is_empty() {
-                self.check(&mut pass, uids).await?;
+            let mut cursor = "0".to_owned();
+            loop {
+                let mut scan = redis::cmd("HSCAN");
+                scan.arg(keys.user_notes(partition)).arg(&cursor);
+                scan.arg("COUNT").arg(PAGE);
+                let (next, notes): (String, Vec<(String, String)>) =
+                    scan.query_async(&mut self.store.reads()).await?;
+                let uids = notes.iter().filter_map(|(field, _)| {
+                    let (uid, _) = field.split_once(':')?;
+                    Id::new(uid).ok()
+                });
+                let uids: BTreeSet<Id> = uids.collect();
+                if !uids.is_empty() {
+                    self.check(&mut pass, uids).await?;
+                }
+                cursor = next;
+                if cursor == "0" {
+                    break;
+                }
             }
         }
         Ok(pass.report)

@@ -16,6 +16,8 @@ pub(super) const EPOCH: &str = "epoch";
 const DEFAULT: &str = "default";
 /// The field that says whether counted entries are archived.
 pub(super) const ARCHIVE: &str = "archive";
+/// The field with the ID that the data and its archive have.
+pub(super) const ARCHIVE_ID: &str = "archive_id";
 /// The field that says whether a restore is under way.
 pub(super) const RESTORING: &str = "restoring";
 pub(super) const ON: &str = "on";

@@ -1,8 +1,8 @@
 //! Initializes, reads and changes the stored layout.
 
 use super::form::{
-    ARCHIVE, Authors, COUNTING, EPOCH, EXTERNAL, OFF, ON, RESTORING, REVERSE, ReverseState,
-    STORAGE, StoredLayout, UNDECIDED,
+    ARCHIVE, ARCHIVE_ID, Authors, COUNTING, EPOCH, EXTERNAL, OFF, ON, RESTORING, REVERSE,
+    ReverseState, STORAGE, StoredLayout, UNDECIDED,
 };
 use crate::domain::config::{Config, Count, Storage, USER};
 use crate::domain::error::ConnectError;
@@ -23,8 +23,8 @@ static INIT: LazyLock<LoadedScript> =
 static RECORD: LazyLock<LoadedScript> =
     LazyLock::new(|| LoadedScript::writing(include_str!("../../lua/layout_record.lua")));
 
-/// Commands that read the layout again.
-const PERMISSIONS: &[&str] = &["HGET {layout} f", "HGETALL {layout}"];
+/// Commands that read the layout again, and record the ID of its archive.
+const PERMISSIONS: &[&str] = &["HGET {layout} f", "HGETALL {layout}", "HSETNX {layout} f v"];
 
 /// The hash of new data.
 const NEW_DATA: PartitionHash = PartitionHash::Murmur2;
@@ -60,6 +60,35 @@ impl StoredLayout {
         is_on: bool,
     ) -> Result<u64, RedisError> {
         StoredLayout::record_switch(connection, keys, (ARCHIVE, is_on)).await
+    }
+
+    /// The ID that the data and its archive have. `None` if it has no archive yet.
+    ///
+    /// # Errors
+    /// The server is unavailable.
+    pub async fn archive_id(
+        connection: &mut impl ConnectionLike,
+        keys: &Keys,
+    ) -> Result<Option<String>, RedisError> {
+        let mut cmd = redis::cmd("HGET");
+        cmd.arg(keys.layout()).arg(ARCHIVE_ID);
+        cmd.query_async(connection).await
+    }
+
+    /// Records the ID of the archive unless the data has one. Returns the one that it has.
+    ///
+    /// # Errors
+    /// The server is unavailable.
+    pub async fn init_archive_id(
+        connection: &mut impl ConnectionLike,
+        keys: &Keys,
+        id: &str,
+    ) -> Result<String, RedisError> {
+        let mut cmd = redis::cmd("HSETNX");
+        cmd.arg(keys.layout()).arg(ARCHIVE_ID).arg(id);
+        cmd.exec_async(connection).await?;
+        let recorded = StoredLayout::archive_id(connection, keys).await?;
+        Ok(recorded.unwrap_or_else(|| id.to_owned()))
     }
 
     /// Records whether a restore is under way. Returns the new epoch.

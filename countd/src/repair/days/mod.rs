@@ -4,6 +4,7 @@
 mod archive;
 mod fill;
 mod pass;
+mod streams;
 
 use super::day_states;
 use crate::domain::config::Config;
@@ -24,6 +25,7 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(500);
 /// The permissions to fill and archive days.
 pub fn required_permissions(backend: CounterBackend) -> Permissions {
     Permissions::of_commands(pass::PERMISSIONS)
+        .and(Permissions::of_commands(streams::PERMISSIONS))
         .and(Permissions::of_commands(day_states::PERMISSIONS))
         .and(fill::FILL.required_permissions(backend))
         .and(archive::ARCHIVE.required_permissions(backend))
@@ -54,8 +56,11 @@ pub async fn run(
                     filled = Some(layout);
                 }
                 let is_daily = config.metrics.daily().next().is_some();
-                if is_daily && archived.is_none_or(|at| at.elapsed() >= interval) {
-                    archive::archive(&store, &config).await?;
+                if archived.is_none_or(|at| at.elapsed() >= interval) {
+                    if is_daily {
+                        archive::archive(&store, &config).await?;
+                    }
+                    streams::delete_past(&store, &config).await?;
                     archived = Some(Instant::now());
                 }
                 Ok::<(), StoreError>(())

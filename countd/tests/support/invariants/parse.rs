@@ -66,6 +66,8 @@ impl<'k> KeyName<'k> {
                 KeyName::Facts(metric, etype, eid, Part::Index)
             }
             ["s", metric, etype, eid, set] => KeyName::Facts(metric, etype, eid, Part::Set(set)),
+            // The progress of a recount.
+            ["bm", _, _, _, "recount"] => return None,
             ["bm", metric, etype, eid, n] => KeyName::Facts(metric, etype, eid, Part::Chunk(n)),
             ["rtl" | "rev", metric, etype, uid] | ["rtl" | "rev", metric, etype, uid, "s"] => {
                 KeyName::Reverse(metric, etype, uid)

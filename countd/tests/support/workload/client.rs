@@ -7,6 +7,8 @@ use super::size::{Random, WorkloadSize};
 use crate::support::api::Api;
 use serde_json::{Value as Json, json};
 use std::sync::atomic::Ordering::Relaxed;
+use std::thread;
+use std::time::Duration;
 
 /// One client: generates its actions and applies them to its model.
 struct ClientScript {
@@ -189,8 +191,11 @@ impl ClientScript {
     }
 }
 
+/// The pause between requests of a client that has sent its actions. It leaves the machine to what the test waits for.
+const PAUSE: Duration = Duration::from_millis(10);
+
 /// Runs one client. It retries failed requests until they succeed, and sends some requests twice, like a client that lost the
-/// response. It continues after its actions until it is stopped.
+/// response. It continues after its actions, with pauses, until it is stopped.
 pub(super) fn run_client(
     api: &Api,
     number: u64,
@@ -222,6 +227,9 @@ pub(super) fn run_client(
         progress.done.fetch_add(count, Relaxed);
         progress.repeated.fetch_add((times - 1) * count, Relaxed);
         progress.requests.fetch_add(times, Relaxed);
+        if done >= size.actions_per_client {
+            thread::sleep(PAUSE);
+        }
     }
     script.model
 }

@@ -4,7 +4,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use crate::driver::connection::BulkWriter;
-use crate::driver::countd::{Countd, Storage, Target};
+use crate::driver::countd::{Countd, Metrics, Storage, Target};
 use crate::driver::programs::Programs;
 use crate::driver::server::{Server, Workdir};
 use crate::error::Result;
@@ -57,7 +57,7 @@ pub fn measure(programs: &Programs, scale: &Scale) -> Result<Vec<EntityBytes>> {
             server,
             dir,
             storage,
-            is_daily: false,
+            metrics: Metrics::Default,
         };
         // The same for few entities: it loads scripts and allocates what the server never frees.
         fill(&target, WARM_UP, WARM_UP / u64::from(PARTITIONS))?;

@@ -2,7 +2,7 @@
 //!
 //! The server runs on one core, countd and the client share the other.
 
-use crate::driver::countd::{Storage, Target};
+use crate::driver::countd::{Metrics, Storage, Target};
 use crate::driver::programs::Programs;
 use crate::driver::server::{Server, Workdir};
 use crate::error::Result;
@@ -25,7 +25,7 @@ pub fn measure(programs: &Programs, scale: &Scale) -> Result<CountdResults> {
         // Beside the hot keys without counts by day, in turns before and after them.
         let measure_daily = |results: &mut CountdResults| {
             eprintln!("bench: countd, hot keys, counts by day");
-            measure_target(programs, (Storage::Table, true), |target| {
+            measure_target(programs, (Storage::Table, Metrics::Daily), |target| {
                 let rates = consumer::measure(target, scale, EntityPool::Hot)?;
                 results.daily.push(rates);
                 Ok(())
@@ -57,7 +57,7 @@ fn measure_storage(
     results: &mut CountdResults,
 ) -> Result<()> {
     eprintln!("bench: countd, {}, {}", pool.label(), storage.name());
-    measure_target(programs, (storage, false), |target| {
+    measure_target(programs, (storage, Metrics::Default), |target| {
         let rates = consumer::measure(target, scale, pool)?;
         results.consumer.push((pool, storage, rates));
         if pool == EntityPool::LongTail {
@@ -71,7 +71,7 @@ fn measure_storage(
 /// Measures countd with a new server.
 fn measure_target(
     programs: &Programs,
-    (storage, is_daily): (Storage, bool),
+    (storage, metrics): (Storage, Metrics),
     measure: impl FnOnce(&Target) -> Result<()>,
 ) -> Result<()> {
     let dir = &Workdir::new()?;
@@ -81,7 +81,7 @@ fn measure_target(
         server,
         dir,
         storage,
-        is_daily,
+        metrics,
     };
     target.create_schema()?;
     measure(&target)

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::driver::connection::BulkWriter;
 use crate::driver::control::Control;
-use crate::driver::countd::{Countd, Setting, Storage, Target};
+use crate::driver::countd::{Countd, Metrics, Setting, Storage, Target};
 use crate::driver::programs::Programs;
 use crate::driver::server::{Server, Workdir};
 use crate::error::Result;
@@ -17,6 +17,10 @@ use crate::workload::scale::{CountdScale, Scale};
 
 /// Users who like each entity, and users who collect it.
 const FACTS: [u64; 2] = [3, 1];
+/// The users with these facts.
+const USERS: u64 = 10_000;
+/// The facts of users are verified with one entity of this many.
+const VERIFIED_PART: u64 = 10;
 /// Entities with a wrong counter of likes.
 const FORGED: u64 = 20;
 /// By how much these counters are wrong. The default thresholds correct such a difference.
@@ -32,6 +36,9 @@ for _, field in ipairs(redis.call('HKEYS', 'countd:reconcile')) do
   if field:find('rows:v1:note:', 1, true) then finished = finished + 1 end
 end
 return finished";
+
+/// The field of the state of the verification of the facts of users that its end sets.
+const VERIFIED: &str = "HEXISTS countd:transposition ended";
 
 /// The cost of a round.
 pub struct RoundCost {
@@ -56,9 +63,57 @@ impl RoundCost {
     }
 }
 
-/// Measures a full sweep, which corrects wrong counters, and a round of a sample, once each: their cost is CPU time.
-pub fn measure(programs: &Programs, scale: &Scale) -> Result<Vec<RoundCost>> {
+/// The cost of verifying the facts that are kept for users: all facts are compared with those of users, and those of users with facts.
+pub struct VerificationCost {
+    /// The facts.
+    pub facts: u64,
+    /// The users who have them.
+    pub users: u64,
+    /// CPU seconds of the server.
+    pub server_cpu: f64,
+}
+
+/// The results.
+pub struct ReconcileCosts {
+    /// A full sweep, and a round of a sample.
+    pub rounds: Vec<RoundCost>,
+    /// The verification of the facts of users.
+    pub verification: VerificationCost,
+}
+
+/// Measures a full sweep, which corrects wrong counters, a round of a sample and a verification of the facts of users, once each: their
+/// cost is CPU time.
+pub fn measure(programs: &Programs, scale: &Scale) -> Result<ReconcileCosts> {
     let scale = &scale.countd;
+    eprintln!(
+        "bench: countd, {} entities with facts",
+        scale.compared_entities
+    );
+    let rounds = with_server(programs, |target| {
+        let tables = load(target.server, scale.compared_entities)?;
+        let mut rounds = Vec::new();
+        for sample in [1, SAMPLE] {
+            eprintln!("bench: countd, a round of 1 : {sample}");
+            rounds.push(round(target, scale, sample, tables)?);
+            if sample == 1 {
+                check(&mut target.server.control()?)?;
+            }
+        }
+        Ok(rounds)
+    })?;
+    eprintln!("bench: countd, facts of users");
+    let verification = with_server(programs, |target| {
+        load(target.server, scale.compared_entities / VERIFIED_PART)?;
+        verification(target, scale)
+    })?;
+    Ok(ReconcileCosts {
+        rounds,
+        verification,
+    })
+}
+
+/// Measures countd on a new server, with data that was begun without facts of users.
+fn with_server<T>(programs: &Programs, measure: impl FnOnce(&Target) -> Result<T>) -> Result<T> {
     let dir = &Workdir::new()?;
     let server = &Server::start(programs, dir, Some(&programs.module))?;
     let target = Target {
@@ -66,45 +121,24 @@ pub fn measure(programs: &Programs, scale: &Scale) -> Result<Vec<RoundCost>> {
         server,
         dir,
         storage: Storage::Table,
-        is_daily: false,
+        metrics: Metrics::Facts { reverse: false },
     };
-    target.create_schema_with(&settings(scale, 1))?;
-    eprintln!(
-        "bench: countd, {} entities with facts",
-        scale.compared_entities
-    );
-    let tables = load(server, scale.compared_entities)?;
-    let mut rounds = Vec::new();
-    for sample in [1, SAMPLE] {
-        eprintln!("bench: countd, a round of 1 : {sample}");
-        rounds.push(round(&target, scale, sample, tables)?);
-        if sample == 1 {
-            check(&mut server.control()?)?;
-        }
-    }
-    Ok(rounds)
+    target.create_schema()?;
+    measure(&target)
 }
 
 /// Rounds begin after a while and compare as fast as they can. Facts are not kept for users, so that nothing else is compared.
 fn settings(scale: &CountdScale, sample: u64) -> Vec<Setting> {
     let rate = 100 * scale.compared_entities;
-    let mut settings = vec![
+    vec![
         (
             "COUNTD_RECONCILE__INTERVAL_SECONDS",
             scale.round_seconds.to_string(),
         ),
         ("COUNTD_RECONCILE__ENTITIES_PER_SECOND", rate.to_string()),
         ("COUNTD_RECONCILE__SAMPLE", sample.to_string()),
-    ];
-    for name in [
-        "COUNTD_METRICS__LIKE__REVERSE",
-        "COUNTD_METRICS__FAV__REVERSE",
-        "COUNTD_METRICS__FOLLOW__REVERSE",
-        "COUNTD_METRICS__PUBLISH__REVERSE",
-    ] {
-        settings.push((name, "false".into()));
-    }
-    settings
+        ("COUNTD_RECONCILE__FACTS_PER_SECOND", rate.to_string()),
+    ]
 }
 
 /// Creates entities with reads, likes, collects and the facts of these, and makes some counters wrong. Returns the number of tables.
@@ -134,7 +168,9 @@ fn load(server: &Server, entities: u64) -> Result<usize> {
         ])?;
         for (metric, facts) in ["like", "fav"].into_iter().zip(FACTS) {
             let mut words = vec!["RBM.ADD".to_string(), format!("rbm:{metric}:note:{id}")];
-            words.extend((0..facts).map(|user| (1_000_000 + 7_919 * i + user).to_string()));
+            words.extend(
+                (0..facts).map(|user| (1_000_000 + (7_919 * i + 31 * user) % USERS).to_string()),
+            );
             writer.push(&words)?;
         }
         if i % (entities / FORGED) == 0 {
@@ -194,6 +230,41 @@ fn round(target: &Target, scale: &CountdScale, sample: u64, tables: usize) -> Re
         server_cpu: cost(idle.0, begun.0, ended.0),
         countd_cpu: cost(idle.1, begun.1, ended.1),
         idle_server_cpu: (begun.0 - idle.0) / waited,
+    })
+}
+
+/// Keeps the facts for users, and measures their first verification. Its rounds compare few entities.
+fn verification(target: &Target, scale: &CountdScale) -> Result<VerificationCost> {
+    let target = &Target {
+        metrics: Metrics::Facts { reverse: true },
+        ..*target
+    };
+    let server = target.server;
+    let mut control = server.control()?;
+    let off = [("COUNTD_RECONCILE__ENABLED", "false".to_string())];
+    let countd = Countd::start_with(target, "consume", &off)?;
+    for metric in ["like", "fav"] {
+        target.run(&format!("reverse backfill {metric} --grace 0"), &off)?;
+    }
+    drop(countd);
+    let before = server.cpu_ns()?;
+    let mut settings = settings(scale, 1_000_000);
+    settings[0].1 = "1".to_string();
+    let _countd = Countd::start_with(target, "all", &settings)?;
+    let (started, timeout) = (
+        Instant::now(),
+        Duration::from_secs(10 * scale.round_seconds),
+    );
+    while control.call(VERIFIED)? != "1" {
+        if started.elapsed() > timeout {
+            return Err("countd does not verify the facts of users".into());
+        }
+        sleep(Duration::from_millis(100));
+    }
+    Ok(VerificationCost {
+        facts: scale.compared_entities / VERIFIED_PART * FACTS.iter().sum::<u64>(),
+        users: USERS,
+        server_cpu: (server.cpu_ns()? - before) as f64 / 1e9,
     })
 }
 

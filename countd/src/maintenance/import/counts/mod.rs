@@ -249,6 +249,7 @@ impl CountImport {
                 .map(|record| CountersToRead {
                     at: record.at.clone(),
                     len: record.len,
+                    min_len: 0,
                 })
                 .collect();
             let found = read_fields(&self.store, &to_read).await?;

@@ -1,3 +1,5 @@
+mod prune;
+
 use super::*;
 use crate::domain::keys::Partition;
 use crate::log::{EntryKind, LogEntry};
