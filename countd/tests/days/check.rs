@@ -2,7 +2,7 @@
 
 use super::setup::{CONFIG, METRICS, PARTITIONS, assert_days_add_up, history, total};
 use crate::support::stores::{TestStore, for_each_store};
-use crate::support::{Countd, run, set_schema, wait_until_drained};
+use crate::support::{Countd, run, set_schema, wait_until_days_are_kept, wait_until_drained};
 use countint_tests::{reply, wait_until};
 use serde_json::{Value as Json, json};
 use std::collections::BTreeMap;
@@ -43,17 +43,8 @@ fn start(store: &TestStore, eid: &str, reconcile: &str) -> Countd {
         }
     }
     wait_until_drained(&store.server, PARTITIONS);
-    wait_until_days_are_kept(store);
+    wait_until_days_are_kept(std::slice::from_ref(&store.server), METRICS.len());
     countd
-}
-
-fn wait_until_days_are_kept(store: &TestStore) {
-    let mut client = store.server.client();
-    wait_until("days are kept", || {
-        let states = reply::array(client.call(&["HVALS", "countd:days-init"]));
-        let mut states = states.into_iter().map(reply::text);
-        states.len() == METRICS.len() && states.all(|state| state.ends_with("/on"))
-    });
 }
 
 /// Compares the counters of a note, and corrects every difference. Returns what was found of each metric.

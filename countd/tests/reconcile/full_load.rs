@@ -6,11 +6,16 @@ use crate::support::invariants::Invariants;
 use crate::support::stores::{self, TestStore, for_each_store, wait_until_up};
 use crate::support::verify::assert_matches_model;
 use crate::support::workload::{self, Random, WorkloadSize, run_clients};
-use crate::support::{Countd, Settings, printed, run, set_schema, wait_until_all_drained};
-use countint_tests::{Cluster, Server, Value, reply, wait_until};
+use crate::support::{
+    Countd, Settings, printed, run, set_schema, wait_until_all_drained, wait_until_days_are_kept,
+};
+use countint_tests::{Cluster, Server, Value, reply};
 use serde_json::Value as Json;
 use std::thread;
 use std::time::Duration;
+
+/// The number of metrics with counts by day.
+const METRICS: usize = 4;
 
 /// Enough for some kills of each process.
 const SIZE: WorkloadSize = WorkloadSize {
@@ -96,7 +101,7 @@ fn assert_nothing_corrected(servers: &mut [Server], size: WorkloadSize, metrics:
     });
     wait_until_all_drained(servers.iter(), PARTITIONS);
     assert_matches_model(&apis[0], &model, size);
-    wait_for_days(servers);
+    wait_until_days_are_kept(servers, METRICS);
     Invariants::new(servers.iter(), config).assert();
     for server in servers.iter() {
         let mut client = server.client();
@@ -110,22 +115,9 @@ fn assert_nothing_corrected(servers: &mut [Server], size: WorkloadSize, metrics:
     }
 }
 
-/// Waits until the counts by day of all four metrics are kept.
-fn wait_for_days(servers: &[Server]) {
-    let is_on = |server: &Server| {
-        // Other nodes of a cluster answer with an error.
-        let Value::Array(states) = server.client().call(&["HVALS", "countd:days-init"]) else {
-            return false;
-        };
-        let mut states = states.into_iter().map(reply::text);
-        states.len() == 4 && states.all(|state| state.ends_with("/on"))
-    };
-    wait_until("counts by day are kept", || servers.iter().any(is_on));
-}
-
 /// Compares all counters exactly, while clients act. Rounds compare only those exactly that seem to differ, and under light load none does.
 fn assert_equal(servers: &[Server], config: &str) {
-    wait_for_days(servers);
+    wait_until_days_are_kept(servers, METRICS);
     let arguments = ["reconcile", "--all", "--exact", "--json"];
     let report = printed(&run(&servers[0], config, &arguments));
     let report: Json = serde_json::from_str(&report).expect("JSON");

@@ -4,9 +4,11 @@ use super::setup::{READ, config, corrections, rebuild, wait_until_archived};
 use crate::days::setup::{PARTITIONS, history, sum, total};
 use crate::reconcile::setup::forge;
 use crate::support::stores::{TestStore, for_each_store};
-use crate::support::{Api, Countd, on_note, printed, run, wait_until_drained};
+use crate::support::{
+    Api, Countd, on_note, printed, run, wait_until_days_are_kept, wait_until_drained,
+};
 use countint_tests::env::TempDir;
-use countint_tests::{reply, wait_until};
+use countint_tests::reply;
 
 for_each_store! {
     [module objects plain cluster]
@@ -70,11 +72,7 @@ fn totals_and_days_follow_a_rebuilt_counter(store: TestStore) {
     }
     wait_until_drained(&store.server, PARTITIONS);
     wait_until_archived(&store);
-    wait_until("days are kept", || {
-        let states = reply::array(store.server.client().call(&["HVALS", "countd:days-init"]));
-        let mut states = states.into_iter().map(reply::text);
-        states.len() == 1 && states.all(|state| state.ends_with("/on"))
-    });
+    wait_until_days_are_kept(std::slice::from_ref(&store.server), 1);
     for note in NOTES {
         assert_eq!(numbers(&store, &api, note), [note as i64; 3]);
     }

@@ -10,7 +10,10 @@ use crate::support::saboteur::{
 };
 use crate::support::stores::{TestStore, cluster, module, objects, plain, wait_until_up};
 use crate::support::workload::Random;
-use crate::support::{Countd, Settings, pause, printed, run, set_schema, wait_until_all_drained};
+use crate::support::{
+    Countd, Settings, pause, printed, run, set_schema, wait_until_all_drained,
+    wait_until_days_are_kept,
+};
 use clients::{Clients, PARTITIONS, ROUND, config, run_client};
 use countint_tests::{Client, Cluster, Server, reply};
 use std::collections::{BTreeMap, BTreeSet};
@@ -214,6 +217,7 @@ fn sabotage(servers: &mut [Server], config: &str, saboteur: &mut Saboteur, targe
     let settings = |command| Settings { command, config };
     let mut processes =
         ["serve", "consume", "all"].map(|command| Countd::with(&servers[0], &settings(command)));
+    wait_until_days_are_kept(servers, config.matches("daily = true").count());
     let apis = [processes[0].api(), processes[2].api()];
     let stop = AtomicBool::new(false);
     let (acts, clients) = (saboteur.acts, saboteur.clients);

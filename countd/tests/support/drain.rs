@@ -2,7 +2,7 @@
 
 use super::pause::pause;
 use countint_tests::env::deadline;
-use countint_tests::{Client, Server, Value, reply};
+use countint_tests::{Client, Server, Value, reply, wait_until};
 use std::time::Instant;
 
 /// Waits until every log is committed and every outbox is empty. Fails when there is no progress.
@@ -91,4 +91,17 @@ fn last_offset(info: Value) -> i64 {
     let number = id.strip_prefix("0-").and_then(|number| number.parse().ok());
     // A foreign last ID: the log will be renumbered.
     number.unwrap_or(i64::MAX / 4096)
+}
+
+/// Waits until counts by day of this number of metrics are kept. Until then, what counters hold becomes part of their days, even if it is wrong.
+pub fn wait_until_days_are_kept(servers: &[Server], metrics: usize) {
+    let is_on = |server: &Server| {
+        // Other nodes of a cluster answer with an error.
+        let Value::Array(states) = server.client().call(&["HVALS", "countd:days-init"]) else {
+            return false;
+        };
+        let mut states = states.into_iter().map(reply::text);
+        states.len() == metrics && states.all(|state| state.ends_with("/on"))
+    };
+    wait_until("counts by day are kept", || servers.iter().any(is_on));
 }

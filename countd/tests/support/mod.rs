@@ -14,7 +14,10 @@ pub mod verify;
 pub mod workload;
 
 pub use api::{Api, Response, assert_refused, metric, on_note, with};
-pub use drain::{wait_until_all_drained, wait_until_clients_drained, wait_until_drained};
+pub use drain::{
+    wait_until_all_drained, wait_until_clients_drained, wait_until_days_are_kept,
+    wait_until_drained,
+};
 pub use pause::pause;
 pub use process::{Countd, Settings, dead_reasons, printed, run, run_as_user, run_at, set_schema};
 pub use running::Running;
