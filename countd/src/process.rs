@@ -145,7 +145,7 @@ impl Members {
     /// # Errors
     /// The layout cannot be read.
     pub async fn add(&mut self, store: &Store, config: &Config) -> Result<(), ConnectError> {
-        let mut member = ProcessMember::counting(store.clone(), config.counting());
+        let mut member = ProcessMember::counting(store.clone(), config);
         match start(&mut member).await {
             // The task will send it again. The layout was read when the store connected.
             Err(error) if error.is_transient() => tracing::warn!(%error, "heartbeat failed"),
@@ -169,16 +169,20 @@ async fn settle_at_start(store: &Store, config: &Config) {
     }
 }
 
-/// Sends the first heartbeat. If counters are compared by other settings, waits until no process does.
+/// Sends the first heartbeat. If processes may compare counters by other settings, waits until none does.
 async fn start(member: &mut ProcessMember) -> Result<(), ConnectError> {
     member.heartbeat().await?;
     let Some(epoch) = member.stop_other_counting().await? else {
         return Ok(());
     };
-    tracing::info!("counters are not compared with facts until all processes have these settings");
+    let mut waits = false;
     while is_anyone_behind(&member.heartbeat().await?, epoch) {
+        if !std::mem::replace(&mut waits, true) {
+            tracing::info!("waiting until no process compares counters by other settings");
+        }
         tokio::time::sleep(HEARTBEAT_POLL).await;
     }
+    member.interrupt_days().await?;
     Ok(())
 }
 

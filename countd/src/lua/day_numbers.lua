@@ -15,6 +15,7 @@ local function read_day_numbers(keys, row, eid)
   end
   if is_not_totals(numbers.totals, row) then
     numbers.damaged[#numbers.damaged + 1] = numbers.totals
+    numbers.lacks_total = true
   else
     numbers.total = total_get(numbers.totals, row, eid)
   end
@@ -23,7 +24,8 @@ end
 
 -- What the three numbers must be, for a counter without facts. `value` is false if the counter is missing. Two numbers that agree are
 -- right. If all differ, the total is: nothing but the steps that count writes it. If the counter and the total are both missing, they
--- were lost, and the days are right. The sum says nothing if a Hash is damaged. Returns also whether no two numbers agree.
+-- were lost, and the days are right. The sum says nothing if a Hash is damaged, and the total nothing if its key is: then a counter that is
+-- not 0 is right. Returns also whether no two numbers agree, or only because the total and the days are missing.
 local function day_target(numbers, value)
   local total, sum = numbers.total or 0, numbers.sum
   if not numbers.total and not value and not numbers.is_partial then
@@ -32,8 +34,10 @@ local function day_target(numbers, value)
   value = value or 0
   if numbers.is_partial then
     return numbers.total or value, value ~= (numbers.total or value)
+  elseif numbers.lacks_total then
+    return value ~= 0 and value or math.max(0, sum), value ~= sum
   elseif value == sum or total == sum then
-    return math.max(0, sum), false
+    return math.max(0, sum), value ~= sum and not numbers.total
   elseif not numbers.total and value ~= 0 then
     return value, true
   end

@@ -4,7 +4,7 @@
 -- KEYS: the counters, the table of totals (the Hash on data without tables), the Hash of totals. ARGV: idx, the parts of the keys of
 -- archived days before and after the ID, the field for the counts, and `rows`, the cursor of the rows of a table and the number of rows,
 -- or `object` and the ID of the entity. Reply: the next cursor ('0' at the end), the number of entities that had such counts, and the number
--- of entities with a damaged Hash, which are skipped. A call ends early if the entities have many days.
+-- of entities with a damaged Hash of days, which are skipped. Totals of another type are replaced. A call ends early if the entities have many days.
 local idx, prefix, suffix, field, form, from, count = unpack(ARGV)
 
 -- The number of days after which a call ends: about 3 ms of the server's time.
@@ -34,15 +34,23 @@ local function fill(eid, row, value)
   return before ~= 0 and 1 or 0
 end
 
+local damaged_totals = {}
 for _, totals in ipairs({ { KEYS[2], table_rows and 0 or '' }, { KEYS[3], '' } }) do
   if is_not_totals(totals[1], totals[2]) then
-    return counter_error('type')
+    damaged_totals[#damaged_totals + 1] = totals[1]
+    require_permission('DEL', totals[1])
+  else
+    totals_require_permission(totals[1], totals[2])
   end
-  totals_require_permission(totals[1], totals[2])
 end
 days_require_permission(prefix .. '0' .. suffix)
 if counter_mismatch(KEYS[1], form == 'rows' and 0 or '', 0) then
   return counter_error('type')
+end
+-- Every counter is visited, and becomes its total. Damaged totals that stayed would count as totals of 0.
+-- requires: DEL {totals}
+for _, key in ipairs(damaged_totals) do
+  redis.call('DEL', key)
 end
 if form == 'object' then
   -- The object may have been moved to a row, or erased, since the caller saw it.

@@ -5,6 +5,7 @@ use arc_swap::ArcSwap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+use tokio::sync::{RwLock, RwLockReadGuard};
 
 /// The current layout, and when it was last known to be current.
 pub(super) struct LayoutCell {
@@ -12,6 +13,8 @@ pub(super) struct LayoutCell {
     since: Instant,
     /// When it was last known to be current, in milliseconds after `since`.
     confirmed_ms: AtomicU64,
+    /// Held while something must not outlast the layout.
+    holds: RwLock<()>,
 }
 
 impl LayoutCell {
@@ -21,6 +24,7 @@ impl LayoutCell {
             layout: ArcSwap::from_pointee(layout),
             since: read_at,
             confirmed_ms: AtomicU64::new(0),
+            holds: RwLock::new(()),
         }
     }
 
@@ -36,8 +40,15 @@ impl LayoutCell {
             .fetch_max(elapsed.as_millis() as u64, Ordering::AcqRel);
     }
 
-    /// Replaces the layout by one that was read at a time.
-    pub fn replace(&self, layout: StoredLayout, read_at: Instant) {
+    /// Keeps the layout from being replaced until the guard is dropped. A task that has a guard must not ask for another one: a replacement
+    /// that waits would block both.
+    pub async fn hold(&self) -> RwLockReadGuard<'_, ()> {
+        self.holds.read().await
+    }
+
+    /// Replaces the layout by one that was read at a time, as soon as nothing holds it.
+    pub async fn replace(&self, layout: StoredLayout, read_at: Instant) {
+        let _unheld = self.holds.write().await;
         self.layout.store(Arc::new(layout));
         self.confirm(read_at);
     }
@@ -55,8 +66,8 @@ mod tests {
     use crate::domain::keys::{PartitionHash, StoragePhase};
     use crate::redis::script::CounterBackend;
 
-    #[test]
-    fn the_age_counts_from_the_last_confirmation() {
+    #[tokio::test]
+    async fn the_age_counts_from_the_last_confirmation() {
         let layout =
             |phase| StoredLayout::uniform(PartitionHash::Murmur2, CounterBackend::Module, phase);
         let now = Instant::now();
@@ -71,8 +82,33 @@ mod tests {
         // A confirmation that arrives late does not make the layout older.
         cell.confirm(read_at);
         assert!(cell.age() < 2 * minute);
-        cell.replace(layout(StoragePhase::Moving), now);
+        cell.replace(layout(StoragePhase::Moving), now).await;
         assert!(cell.age() < minute);
+        assert_eq!(cell.load().storage_of_users(), StoragePhase::Moving);
+    }
+
+    #[tokio::test]
+    async fn a_held_layout_is_not_replaced() {
+        let layout =
+            |phase| StoredLayout::uniform(PartitionHash::Murmur2, CounterBackend::Module, phase);
+        let cell = Arc::new(LayoutCell::new(
+            layout(StoragePhase::Object),
+            Instant::now(),
+        ));
+        let held = cell.hold().await;
+        let replacing = tokio::spawn({
+            let cell = Arc::clone(&cell);
+            async move {
+                cell.replace(layout(StoragePhase::Moving), Instant::now())
+                    .await;
+            }
+        });
+        for _ in 0..10 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(cell.load().storage_of_users(), StoragePhase::Object);
+        drop(held);
+        replacing.await.expect("it is replaced");
         assert_eq!(cell.load().storage_of_users(), StoragePhase::Moving);
     }
 }

@@ -4,6 +4,7 @@ pub mod author;
 pub mod call;
 pub mod cluster;
 pub mod day;
+pub mod day_states;
 mod latency;
 pub mod layout;
 mod layout_cell;

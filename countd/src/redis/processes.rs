@@ -4,11 +4,15 @@
 //! until all processes follow a change of the layout. A process that could not check the epoch for [`MAX_LAYOUT_AGE`] answers
 //! no requests and commits nothing until it has, unless no migration and no backfill can change the layout.
 
+use super::day_states::{self, interrupt_days};
 use super::script::LoadedScript;
 #[cfg(doc)]
 use super::store::MAX_LAYOUT_AGE;
 use super::store::Store;
+use crate::domain::config::Config;
+use crate::domain::day::Calendar;
 use crate::domain::error::ConnectError;
+use crate::domain::ids::Name;
 use crate::redis::permissions::Permissions;
 use redis::RedisError;
 use std::collections::{BTreeMap, BTreeSet};
@@ -42,6 +46,7 @@ pub fn required_permissions() -> Permissions {
     Permissions::of_commands(PERMISSIONS)
         .and(Permissions::of_commands(HEARTBEAT_PERMISSIONS))
         .and(Permissions::of_commands(&["TIME"]))
+        .and(Permissions::of_commands(day_states::PERMISSIONS))
 }
 
 /// A live process, as its heartbeat names it: `{pid}-{random}/{epoch}/{milliseconds}`, or `{pid}-{random}-{counting}/...` if it changes
@@ -130,12 +135,21 @@ pub fn consumer_without_heartbeat(live: &[LiveProcess], consumers: &[String]) ->
     missing.map(|(pid, _)| pid.to_owned())
 }
 
+/// How a process counts.
+struct Counting {
+    /// How it changes counters of facts (`Config::counting`).
+    settings: String,
+    /// The metrics with counts by day.
+    daily: BTreeSet<Name>,
+    calendar: Calendar,
+}
+
 /// The heartbeats of a store of this process.
 pub struct ProcessMember {
     store: Store,
     id: String,
-    /// How the process changes counters of facts; empty if it does not change any.
-    counting: String,
+    /// How the process counts; `None` if it does not.
+    counting: Option<Counting>,
     /// The name of the last heartbeat.
     name: Option<String>,
 }
@@ -146,32 +160,52 @@ impl ProcessMember {
         ProcessMember {
             store,
             id: format!("{}-{:016x}", std::process::id(), fastrand::u64(..)),
-            counting: String::new(),
+            counting: None,
             name: None,
         }
     }
 
-    /// A member of a process that changes counters of facts (`Config::counting`).
-    pub fn counting(store: Store, counting: String) -> ProcessMember {
-        let member = ProcessMember::new(store);
+    /// A member of a process that counts.
+    pub fn counting(store: Store, config: &Config) -> ProcessMember {
+        let (member, settings) = (ProcessMember::new(store), config.counting());
         ProcessMember {
-            id: format!("{}-{counting}", member.id),
-            counting,
+            id: format!("{}-{settings}", member.id),
+            counting: Some(Counting {
+                settings,
+                daily: config
+                    .metrics
+                    .daily()
+                    .map(|(name, _)| name.clone())
+                    .collect(),
+                calendar: config.days.calendar(),
+            }),
             ..member
         }
     }
 
-    /// Records that processes differ in how they change counters of facts, if the layout says otherwise. Returns the new epoch: another
-    /// process may compare counters until it follows it.
+    /// If the layout does not say that all processes count as this one does, records that they differ. Returns the epoch of the layout that
+    /// says so: another process may compare counters until it follows it.
     ///
     /// # Errors
     /// The server is unavailable.
     pub async fn stop_other_counting(&self) -> Result<Option<u64>, ConnectError> {
-        let recorded = self.store.layout();
-        let is_other = !recorded.counting.is_empty() && recorded.counting != self.counting;
-        match is_other && !self.counting.is_empty() {
-            true => Ok(Some(self.store.record_counting("").await?)),
-            false => Ok(None),
+        let (recorded, own) = (self.store.layout(), self.counting.as_ref());
+        match own.filter(|own| own.settings != recorded.counting) {
+            None => Ok(None),
+            Some(_) if recorded.counting.is_empty() => Ok(Some(recorded.epoch)),
+            Some(_) => Ok(Some(self.store.record_counting("").await?)),
+        }
+    }
+
+    /// Records which counts by day this process is not going to keep. To be called when no process compares counters any more, before this one
+    /// counts.
+    ///
+    /// # Errors
+    /// The server is unavailable.
+    pub async fn interrupt_days(&self) -> Result<(), RedisError> {
+        match &self.counting {
+            Some(own) => interrupt_days(&self.store, (&own.daily, &own.calendar)).await,
+            None => Ok(()),
         }
     }
 
@@ -187,9 +221,12 @@ impl ProcessMember {
     pub async fn heartbeat(&mut self) -> Result<Vec<LiveProcess>, ConnectError> {
         let mut epoch = self.store.refresh_layout().await?;
         if self.name.is_some()
-            && let Some(changed) = self.stop_other_counting().await?
+            && let Some(differing) = self.stop_other_counting().await?
+            && differing > epoch
         {
-            epoch = changed;
+            // Others took this process for dead, and agreed without it.
+            epoch = differing;
+            self.interrupt_days().await?;
         }
         let lifetime = LIFETIME.as_millis() as u64;
         let name = format!("{}/{epoch}/{lifetime}", self.id);

@@ -17,6 +17,7 @@ use redis::aio::{ConnectionLike, ConnectionManager, ConnectionManagerConfig};
 use redis::{Client, RedisError};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use tokio::sync::RwLockReadGuard;
 
 /// The age of the layout above which a process answers no requests and commits nothing, if a migration or a backfill can change it.
 pub const MAX_LAYOUT_AGE: Duration = Duration::from_secs(30);
@@ -164,7 +165,13 @@ impl Store {
         self.layout.load()
     }
 
-    /// Reads the layout again if its epoch has changed. Returns the epoch.
+    /// Keeps this process on its layout until the guard is dropped: only then do heartbeats report a later one, for which other processes
+    /// wait. The holder must not hold it twice, nor read the layout again.
+    pub async fn hold_layout(&self) -> RwLockReadGuard<'_, ()> {
+        self.layout.hold().await
+    }
+
+    /// Reads the layout again if its epoch has changed, as soon as nothing [holds](Self::hold_layout) it. Returns the epoch.
     ///
     /// # Errors
     /// The server is unavailable, or a newer version changed the layout.
@@ -179,7 +186,7 @@ impl Store {
         match current.reload(&mut connection, &self.keys).await? {
             Some(layout) => {
                 let epoch = layout.epoch;
-                self.layout.replace(layout, started);
+                self.layout.replace(layout, started).await;
                 Ok(epoch)
             }
             // All data was deleted. This process goes on with the layout that it knows.

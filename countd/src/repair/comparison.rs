@@ -1,6 +1,5 @@
 //! What a rebuild compares: the counters of an entity or a user, and where their facts, totals and days are.
 
-use super::day_states::{DaysState, read_states};
 use super::rebuild::Shared;
 use super::source::{Source, Sources, UserSource};
 use super::users::reverse_counters;
@@ -9,6 +8,7 @@ use crate::domain::error::{Problem, StoreError};
 use crate::domain::ids::{Entity, Name};
 use crate::facts::{CardSource, CounterField};
 use crate::redis::day::DayNumbers;
+use crate::redis::day_states::{DaysState, read_states};
 use crate::redis::layout::Authors;
 use crate::storage::locator::Locator;
 use crate::storage::schema::user_schema_id;
@@ -61,10 +61,14 @@ impl Shared {
         if counters.at.moving().is_some() {
             return Ok(None);
         }
-        let daily = self.complete_days().await?;
+        let is_settled = locator.layout().counting == self.catalog.config.counting();
+        let daily = match is_settled {
+            true => self.complete_days().await?,
+            false => HashSet::new(),
+        };
         let names = schema.names().iter().enumerate();
         let fields: Vec<Field> = names
-            .map(|field| self.field(entity, field, &locator, &daily))
+            .map(|field| self.field(entity, field, &locator, (is_settled, &daily)))
             .collect();
         let keys = self.store.keys();
         let partition = keys.of_entity(entity);
@@ -174,7 +178,7 @@ impl Shared {
         entity: &Entity,
         (idx, name): (usize, &Name),
         locator: &Locator,
-        daily: &HashSet<Name>,
+        (is_settled, daily): (bool, &HashSet<Name>),
     ) -> Field {
         let layout = locator.layout();
         let config = &self.catalog.config;
@@ -185,7 +189,9 @@ impl Shared {
             FieldSource::Facts(changes, store.card_source(name, entity))
         };
         let source = match Sources::new(config, layout).of_entity(name) {
-            Source::Facts(kind) if applies => facts("now", kind),
+            Source::Facts(kind) if applies && is_settled => facts("now", kind),
+            // Events that wait in the log may count facts of a process with other settings.
+            Source::Facts(kind) if applies => facts("batched", kind),
             Source::FactsBatched(kind) if applies => facts("batched", kind),
             Source::Days if applies && daily.contains(name) => {
                 let layout = (self.store.keys(), self.store.backend());

@@ -39,8 +39,8 @@ pub struct ExactChecks {
     pub damaged: Vec<Entity>,
     /// The last check that was appended to each log.
     pub appended: BTreeMap<Partition, u64>,
-    /// The number of counters whose checks were appended.
-    pub waiting: usize,
+    /// The counters whose checks were appended.
+    pub waiting: Vec<(Entity, Name)>,
 }
 
 impl CheckSettings {
@@ -83,6 +83,12 @@ pub async fn check_exactly(
     settings: &CheckSettings,
     entities: &[Entity],
 ) -> Result<ExactChecks, StoreError> {
+    // Until the comparison ends, a process with other settings waits.
+    let _held = store.hold_layout().await;
+    if store.layout().counting != catalog.config.counting() {
+        return Err(StoreError::OtherSettings);
+    }
+    planner.follow_layout();
     let (mut now, mut batched) = (Vec::new(), Vec::new());
     for (entity, plan) in planned(planner, entities).await? {
         let mut check = CounterCheck {
@@ -135,7 +141,11 @@ pub async fn check_exactly(
             checks.found.push((counter.metric.clone(), found));
         }
     }
-    checks.waiting = batched.iter().map(|of| of.metrics.len()).sum();
+    for CheckRequest { check, metrics } in &batched {
+        let metrics = metrics.iter();
+        let waiting = metrics.map(|(metric, _)| (check.entity(), metric.clone()));
+        checks.waiting.extend(waiting);
+    }
     checks.appended = append_checks(store, &batched).await?.last;
     Ok(checks)
 }

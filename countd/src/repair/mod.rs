@@ -4,7 +4,6 @@ mod append;
 mod check_now;
 mod comparison;
 mod cost;
-pub mod day_states;
 pub mod days;
 mod exact;
 mod flights;

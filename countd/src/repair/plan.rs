@@ -1,6 +1,5 @@
 //! Which counters of an entity are compared, and where they and their facts are.
 
-use super::day_states::{DaysState, read_states};
 use super::source::{Source, Sources};
 use crate::domain::config::FactKind;
 use crate::domain::error::{SchemaError, StoreError};
@@ -9,6 +8,7 @@ use crate::domain::ids::{Entity, Name};
 use crate::domain::keys::StoragePhase;
 use crate::facts::{CardSource, CounterField, FactStores};
 use crate::redis::day::DayNumbers;
+use crate::redis::day_states::{DaysState, read_states};
 use crate::redis::layout::Authors;
 use crate::redis::store::Store;
 use crate::storage::catalog::Catalog;
@@ -74,6 +74,13 @@ impl Planner {
             store: store.clone(),
             plans: HashMap::new(),
             daily: None,
+        }
+    }
+
+    /// Plans again if the layout has changed.
+    pub fn follow_layout(&mut self) {
+        if !Arc::ptr_eq(&self.store.layout(), self.locator.layout()) {
+            *self = Planner::new(&self.catalog, &self.store);
         }
     }
 

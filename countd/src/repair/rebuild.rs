@@ -1,6 +1,5 @@
 //! Rebuilds the counters of entities from the facts that they count, or from their totals and days.
 
-use super::day_states;
 use super::flights::{Flights, Recounts};
 use super::lost::{LostTable, RECORD_PERMISSIONS, record_lost};
 use super::source::{Source, Sources};
@@ -12,6 +11,7 @@ use crate::domain::ids::{Entity, Id, Name};
 use crate::domain::keys::Partition;
 use crate::facts::{FactStores, recount_permissions};
 use crate::log::renumber;
+use crate::redis::day_states;
 use crate::redis::permissions::Permissions;
 use crate::redis::script::CounterBackend;
 use crate::redis::store::Store;
@@ -236,13 +236,15 @@ impl Shared {
 
     /// Rebuilds the counters under the lock. If another process keeps the lock for too long, counts the facts.
     async fn rebuild(&self, entity: &Entity, trace_id: &str) -> Result<Option<Rebuilt>, Problem> {
-        let Some(comparison) = self.comparison(entity).await? else {
-            return Ok(None);
-        };
-        let call = self.rebuild_call(entity, &comparison, trace_id);
         let partition = self.home(entity);
         let until = Instant::now() + self.catalog.config.rebuild.wait();
         loop {
+            // Until the call ends, a process with other settings waits.
+            let held = self.store.hold_layout().await;
+            let Some(comparison) = self.comparison(entity).await? else {
+                return Ok(None);
+            };
+            let call = self.rebuild_call(entity, &comparison, trace_id);
             let reply = match call.send(&self.store).await {
                 // A rejected append has no effect.
                 Err(error) if rejected_by_foreign_last_id(&error) => {
@@ -251,6 +253,7 @@ impl Shared {
                 }
                 reply => reply?,
             };
+            drop(held);
             let (wrong, flags, mut values) = decode(reply)?;
             let (is_table_lost, mut is_large) = (flags & 1 != 0, flags & 2 != 0);
             if wrong < 0 && Instant::now() < until {

@@ -5,7 +5,6 @@
 //! comparison is exact. A process therefore records in the layout that settings differ, before it acts. When all processes have the same
 //! settings again, and every event of before is counted, the settings are recorded.
 
-use super::day_states;
 use crate::domain::config::Config;
 use crate::domain::error::StoreError;
 use crate::domain::keys::Partition;
@@ -57,8 +56,6 @@ pub async fn settle(
     if !agree(store, &own).await? {
         return Ok(false);
     }
-    // Processes without counts by day may have counted: their counts are behind the counters.
-    day_states::refill(store, &config.days.calendar()).await?;
     let recorded = store.record_counting(&own).await;
     recorded.map_err(|error| StoreError::Unexpected(error.to_string()))?;
     Ok(true)

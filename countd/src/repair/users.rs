@@ -145,8 +145,13 @@ pub async fn check_users(
     uids: &BTreeSet<Id>,
 ) -> Result<Vec<FoundOfUser>, StoreError> {
     let mut found = Vec::new();
+    // Until the comparison ends, a process with other settings waits.
+    let _held = store.hold_layout().await;
     if counters.is_empty() || Locator::of(store).storage_of_users() == StoragePhase::Moving {
         return Ok(found);
+    }
+    if store.layout().counting != config.counting() {
+        return Err(StoreError::OtherSettings);
     }
     let mut by_partition: BTreeMap<Partition, Vec<&Id>> = BTreeMap::new();
     for uid in uids {

@@ -1,6 +1,8 @@
 //! Comparisons of the counter, the total and the days of an entity.
 
-use super::setup::{CONFIG, METRICS, PARTITIONS, assert_days_add_up, history, total};
+use super::setup::{
+    CONFIG, METRICS, PARTITIONS, assert_days_add_up, has_total_row, history, total, total_key,
+};
 use crate::support::stores::{TestStore, for_each_store};
 use crate::support::{Countd, run, set_schema, wait_until_days_are_kept, wait_until_drained};
 use countint_tests::{reply, wait_until};
@@ -12,6 +14,8 @@ for_each_store! {
     a_dropped_day_is_corrected_in_history
     a_forged_counter_follows_the_total
     a_lost_total_follows_the_others
+    damaged_totals_are_replaced_when_days_begin
+    damaged_totals_say_nothing
     facts_decide_over_forged_numbers
     keys_of_another_type_are_replaced
     lost_counters_return_from_totals_and_days
@@ -250,6 +254,42 @@ fn keys_of_another_type_are_replaced(store: TestStore) {
     assert_days_add_up(&store, &countd.api(), "1");
 }
 
+/// Without totals and days, the counter is all that is left.
+fn damaged_totals_say_nothing(store: TestStore) {
+    let countd = start(&store, "1", NO_ROUNDS);
+    let mut client = store.server.client();
+    client.call(&["SET", &total_key(&store, "read", "1"), "other"]);
+    client.call(&["DEL", &days_key(&store, "read", "1")]);
+    let found = reconcile(&store, "1");
+    assert_eq!(found["read"]["corrected"], 1, "{found}");
+    assert_eq!(countd.api().counts(1)["read"], 3);
+    assert_days_add_up(&store, &countd.api(), "1");
+}
+
+fn damaged_totals_are_replaced_when_days_begin(store: TestStore) {
+    let without = CONFIG
+        .replace("daily = true", "")
+        .replace("reads = \"stream\"", "");
+    for eid in ["1", "a.7"] {
+        let countd = Countd::start(&store.server, &format!("{without}{NO_ROUNDS}"));
+        for uid in 1..=3 {
+            let action = json!({ "etype": "note", "eid": eid, "uid": uid });
+            countd.api().act("read", action);
+        }
+        wait_until_drained(&store.server, PARTITIONS);
+        drop(countd);
+        let mut client = store.server.client();
+        client.call(&["SET", &total_key(&store, "read", eid), "other"]);
+        let countd = Countd::start(&store.server, &format!("{CONFIG}{NO_ROUNDS}"));
+        wait_until_days_are_kept(std::slice::from_ref(&store.server), METRICS.len());
+        reconcile(&store, eid);
+        assert_eq!(total(&store, "read", eid), 3);
+        assert_days_add_up(&store, &countd.api(), eid);
+        let history = history(&countd.api(), "read", eid);
+        assert_eq!(history["before"], 3, "{history}");
+    }
+}
+
 /// Counters are lost, first alone and then with their totals.
 fn lost_counters_return_from_totals_and_days(store: TestStore) {
     for loses_totals in [false, true] {
@@ -286,16 +326,11 @@ fn rounds_correct_days(store: TestStore) {
         client.call(&["HDEL", &key, &day]);
         forge_counter(&store, eid, "repost", 7);
         forge_counter(&store, eid, "fav", 9);
-        let partition = TestStore::partition(&format!("note:{eid}"), PARTITIONS);
-        let tag = match store.is_cluster() {
-            true => format!("{{{partition}}}"),
-            false => partition.to_string(),
+        let key = total_key(&store, "like", eid);
+        match has_total_row(&store, eid) {
+            true => client.call(&["CTAB.INCRBY", &key, eid, "0", "11"]),
+            false => client.call(&["HINCRBY", &key, eid, "11"]),
         };
-        if store.has_module && eid.parse::<u64>().is_ok() {
-            client.ok(&format!("CTAB.INCRBY tot:like:note:{tag} {eid} 0 11"));
-        } else {
-            client.ok(&format!("HINCRBY toth:like:note:{tag} {eid} 11"));
-        }
         wait_until("all are corrected", || audited(&store).len() - before >= 5);
         let mut expected = vec![
             entry("read", "days", 3),

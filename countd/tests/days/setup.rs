@@ -58,23 +58,35 @@ pub fn sum(history: &Json) -> i64 {
     days.sum::<i64>() + history["before"].as_i64().expect("a number")
 }
 
+/// Whether the total of a note is a row of a table.
+pub fn has_total_row(store: &TestStore, eid: &str) -> bool {
+    store.has_module && eid.parse::<u64>().is_ok()
+}
+
+/// The key of the total that is kept for a note.
+pub fn total_key(store: &TestStore, metric: &str, eid: &str) -> String {
+    let partition = TestStore::partition(&format!("note:{eid}"), PARTITIONS);
+    let prefix = match has_total_row(store, eid) {
+        true => "tot",
+        false => "toth",
+    };
+    match store.is_cluster() {
+        true => format!("{prefix}:{metric}:note:{{{partition}}}"),
+        false => format!("{prefix}:{metric}:note:{partition}"),
+    }
+}
+
 /// The total that is kept for a note.
 pub fn total(store: &TestStore, metric: &str, eid: &str) -> i64 {
-    let mut client = store.server.client();
-    let partition = TestStore::partition(&format!("note:{eid}"), PARTITIONS);
-    let tag = match store.is_cluster() {
-        true => format!("{{{partition}}}"),
-        false => partition.to_string(),
-    };
-    if store.has_module && eid.parse::<u64>().is_ok() {
-        let key = format!("tot:{metric}:note:{tag}");
+    let (mut client, key) = (store.server.client(), total_key(store, metric, eid));
+    if has_total_row(store, eid) {
         let rows = reply::array(client.call(&["CTAB.MGET", &key, eid]));
         return match &rows[0] {
             Value::Nil => 0,
             row => reply::int(reply::array(row.clone())[0].clone()),
         };
     }
-    match client.call(&["HGET", &format!("toth:{metric}:note:{tag}"), eid]) {
+    match client.call(&["HGET", &key, eid]) {
         Value::Nil => 0,
         total => reply::text(total).parse().expect("a number"),
     }

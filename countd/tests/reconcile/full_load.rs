@@ -121,7 +121,7 @@ fn assert_equal(servers: &[Server], config: &str) {
     let arguments = ["reconcile", "--all", "--exact", "--json"];
     let report = printed(&run(&servers[0], config, &arguments));
     let report: Json = serde_json::from_str(&report).expect("JSON");
-    for metric in ["like", "fav"] {
+    for metric in ["like", "fav", "read", "comment"] {
         let of = &report["metrics"][metric];
         assert!(
             of["checked"].as_u64().is_some_and(|checked| checked > 0),

@@ -7,4 +7,5 @@ mod hot;
 mod large;
 mod lost;
 mod rounds;
+mod settings;
 pub mod setup;

@@ -36,8 +36,12 @@ pub fn add_check(
             rule.add_verified(rules, &mut batch.timelines, (&entity, uid), *exists);
         }
     }
+    let is_settled = rules.locator.layout().counting == rules.config.counting();
     if check.etype.as_str() == USER {
-        add_user_checks(increments, partition, check);
+        match is_settled {
+            true => add_user_checks(increments, partition, check),
+            false => record_difference(check.source.as_str(), 0, Outcome::Unchecked),
+        }
         return Ok(());
     }
     let mut is_corrected = false;
@@ -58,7 +62,8 @@ pub fn add_check(
             lock,
             days: None,
         };
-        match add_counter(increments, (&entity, partition), metric, item) {
+        let added = is_settled.then(|| add_counter(increments, (&entity, partition), metric, item));
+        match added.flatten() {
             Some(()) => is_corrected = true,
             None => record_difference(check.source.as_str(), 0, Outcome::Unchecked),
         }
@@ -79,9 +84,6 @@ fn add_counter(
 ) -> Option<()> {
     let config = increments.rules.config;
     let (name, settings) = config.metrics.get(metric.as_str())?;
-    if increments.rules.locator.layout().counting != config.counting() {
-        return None;
-    }
     let sources = Sources::new(config, increments.rules.locator.layout());
     let Source::FactsBatched(_) = sources.of_entity(name) else {
         return None;

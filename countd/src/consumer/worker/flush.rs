@@ -34,6 +34,9 @@ impl Worker {
         &mut self,
         mut groups: Vec<CommitGroup>,
     ) -> Result<(), StoreError> {
+        // A process with other settings waits until the commits, which compare counters, have ended.
+        let store = self.store.clone();
+        let held = store.hold_layout().await;
         // The entries will be read again.
         if !self.follows_layout() {
             return Ok(());
@@ -41,13 +44,14 @@ impl Worker {
         groups
             .iter_mut()
             .for_each(|group| self.require_tables(group));
-        let (store, locator) = (&self.store, &self.locator);
+        let (store, locator) = (&store, &self.locator);
         let config = &self.catalog.config;
         let commits = stream::iter(groups).map(|group| async move {
             let outcome = commit(store, locator, &group.batch, config).await;
             (group, outcome)
         });
         let outcomes: Vec<_> = commits.buffer_unordered(MAX_IN_FLIGHT).collect().await;
+        drop(held);
         let (mut failed, mut acknowledgements) = (None, Vec::new());
         let mut with_dead_letters = BTreeSet::new();
         let mut changed = Vec::new();

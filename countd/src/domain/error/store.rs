@@ -19,6 +19,9 @@ pub enum StoreError {
     /// The reply has an unexpected form.
     #[error("unexpected reply: {0}")]
     Unexpected(String),
+    /// Processes or uncounted events change counters in other steps than this process, so that no comparison is exact.
+    #[error("counters cannot be compared: processes or uncounted events have other settings")]
+    OtherSettings,
 }
 
 impl From<RedisError> for StoreError {
@@ -42,7 +45,7 @@ impl StoreError {
             StoreError::Unavailable(e) | StoreError::WrongType(e) | StoreError::Rejected(e) => {
                 e.code().is_some()
             }
-            StoreError::Unexpected(_) => false,
+            StoreError::Unexpected(_) | StoreError::OtherSettings => false,
         }
     }
 }

@@ -11,8 +11,8 @@ use crate::log::renumber;
 use crate::maintenance::jobs::Lease;
 use crate::redis::call::RedisCall;
 use crate::redis::day::totals_of;
+use crate::redis::day_states::day_metrics;
 use crate::redis::script::{AUTHOR, CHANGES, CounterBackend, DAY_COUNTS, ScriptTemplate};
-use crate::repair::day_states::day_metrics;
 use redis::FromRedisValue;
 use std::collections::BTreeSet;
 

@@ -187,7 +187,7 @@ impl Run<'_> {
         self.comparer.check(entities).await?;
         self.show("comparing");
         self.pace.add(entities.len()).await;
-        if self.comparer.waiting >= MAX_WAITING {
+        if self.comparer.waiting.len() >= MAX_WAITING {
             self.wait().await?;
         }
         Ok(())
@@ -235,7 +235,6 @@ impl Run<'_> {
     /// Waits until the consumers have reached the checks, and collects what they have found.
     pub(super) async fn wait(&mut self) -> Result<(), ReconcileError> {
         let appended = std::mem::take(&mut self.comparer.appended);
-        self.comparer.waiting = 0;
         let mut left: BTreeMap<Partition, u64> = appended.clone();
         let mut since = Instant::now();
         loop {
@@ -266,6 +265,10 @@ impl Run<'_> {
         for partition in appended.keys() {
             self.collect(*partition).await?;
         }
+        // Commits compare nothing while processes have other settings, and an entry can become a dead letter.
+        for (_, metric) in std::mem::take(&mut self.comparer.waiting) {
+            self.comparer.report.add_unchecked(&metric);
+        }
         Ok(())
     }
 
@@ -278,18 +281,22 @@ impl Run<'_> {
         pipe.cmd("DEL").arg(&key).ignore();
         let (found,): (BTreeMap<String, String>,) = pipe.query_async(&mut store.commands()).await?;
         for (field, value) in found {
-            let Some((metric, found)) = parse(&field, &value) else {
+            let Some((entity, metric, found)) = parse(&field, &value) else {
                 continue;
             };
             self.comparer.add_found(&metric, found);
+            self.comparer.waiting.remove(&(entity, metric));
         }
         Ok(())
     }
 }
 
 /// Parses a field of a report (`{etype}:{eid}:{metric}`) and its value (counter, number of facts, outcome and largest difference).
-fn parse(field: &str, value: &str) -> Option<(Name, Found)> {
-    let metric = Name::new(field.rsplit(':').next()?).ok()?;
+fn parse(field: &str, value: &str) -> Option<(Entity, Name, Found)> {
+    let (etype, rest) = field.split_once(':')?;
+    let (eid, metric) = rest.rsplit_once(':')?;
+    let etype = Name::new(etype).ok()?;
+    let (eid, metric) = (Id::new(eid).ok()?, Name::new(metric).ok()?);
     let mut numbers = value.split(' ').map(str::parse::<u64>);
     let mut number = || numbers.next()?.ok();
     let found = Found {
@@ -298,7 +305,7 @@ fn parse(field: &str, value: &str) -> Option<(Name, Found)> {
         outcome: Outcome::of_code(number()?),
         difference: number()?,
     };
-    Some((metric, found))
+    Some((Entity { etype, eid }, metric, found))
 }
 
 #[cfg(test)]
@@ -307,13 +314,15 @@ mod tests {
 
     #[test]
     fn reports_are_parsed() {
-        let (metric, found) = parse("note:7:like", "5 3 2 4").expect("a report");
-        assert_eq!(metric.as_str(), "like");
+        let (entity, metric, found) = parse("note:7:like", "5 3 2 4").expect("a report");
+        let names = [entity.etype.as_str(), entity.eid.as_str(), metric.as_str()];
+        assert_eq!(names, ["note", "7", "like"]);
         assert_eq!((found.before, found.expected), (5, 3));
         assert_eq!(found.difference, 4);
         assert_eq!(found.outcome, Outcome::Corrected);
         for (field, value) in [
             ("", "5 3 2 2"),
+            ("note:like", "5 3 2 2"),
             ("note:7:like", "5 3 2"),
             ("note:7:like", ""),
         ] {

@@ -14,7 +14,7 @@ use crate::redis::day::DayNumbers;
 use crate::redis::script::CounterBackend;
 use crate::repair::{CheckSettings, Found, Planner, Rebuilder, check_exactly, planned};
 use redis::{FromRedisValue, Value};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Commands that this file sends.
 pub(super) const PERMISSIONS: &[&str] = &["RBM.CARD {ids}"];
@@ -37,8 +37,8 @@ pub struct Comparer {
     pub report: Report,
     /// The last check that was appended to each log.
     pub appended: BTreeMap<Partition, u64>,
-    /// The number of counters whose checks were appended.
-    pub waiting: usize,
+    /// The counters whose checks were appended.
+    pub waiting: BTreeSet<(Entity, Name)>,
     rebuilder: Rebuilder,
 }
 
@@ -54,7 +54,7 @@ impl Comparer {
             settings,
             report: Report::default(),
             appended: BTreeMap::new(),
-            waiting: 0,
+            waiting: BTreeSet::new(),
             rebuilder: Rebuilder::new(catalog.clone(), store.clone(), facts),
         }
     }
@@ -167,7 +167,7 @@ impl Comparer {
             self.report.add(&metric, found);
         }
         self.appended.extend(checks.appended);
-        self.waiting += checks.waiting;
+        self.waiting.extend(checks.waiting);
         self.rebuild(&checks.damaged).await;
         Ok(())
     }

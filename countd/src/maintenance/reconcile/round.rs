@@ -5,6 +5,7 @@ use super::context::Context;
 use super::keys::KeySweep;
 use super::lost::rebuild_lost;
 use super::rows::RowSweep;
+use crate::domain::config::USER;
 use crate::domain::error::StoreError;
 use crate::domain::event::CheckMode;
 use crate::domain::ids::{Entity, Id, Name};
@@ -54,23 +55,25 @@ pub async fn run(
         return;
     }
     let interval = context.catalog.config.reconcile.interval_seconds as f64;
+    // A round may take as long as the interval.
+    let (lost_context, lost_assigned) = (context.clone(), assigned.clone());
+    let lost = async {
+        loop {
+            tokio::time::sleep(LOST_POLL).await;
+            let partitions = Arc::clone(&lost_assigned.borrow());
+            if let Err(error) = rebuild_lost(&lost_context, &partitions).await {
+                tracing::warn!(%error, "rows of lost tables cannot be rebuilt now");
+            }
+        }
+    };
     let rounds = async {
         let mut rounds = Rounds::new(context, hot, ages);
+        let mut begun = Instant::now();
         loop {
             // Consumers do not begin their rounds at the same time.
-            let wait = interval * (0.9 + 0.2 * fastrand::f64());
-            let next = Instant::now() + Duration::from_secs_f64(wait);
-            loop {
-                let left = next.saturating_duration_since(Instant::now());
-                tokio::time::sleep(left.min(LOST_POLL)).await;
-                let partitions = Arc::clone(&assigned.borrow());
-                if let Err(error) = rebuild_lost(&rounds.context, &partitions).await {
-                    tracing::warn!(%error, "rows of lost tables cannot be rebuilt now");
-                }
-                if Instant::now() >= next {
-                    break;
-                }
-            }
+            let wait = Duration::from_secs_f64(interval * (0.9 + 0.2 * fastrand::f64()));
+            tokio::time::sleep(wait.saturating_sub(begun.elapsed())).await;
+            begun = Instant::now();
             let partitions = Arc::clone(&assigned.borrow());
             let compares = rounds.run(&partitions).await;
             if let Err(error) = &compares {
@@ -82,6 +85,7 @@ pub async fn run(
     };
     tokio::select! {
         () = rounds => {}
+        () = lost => {}
         _ = stop.wait_for(|stop| *stop) => {}
     }
 }
@@ -148,7 +152,8 @@ impl Rounds {
             },
         );
         let mut pace = Pace::new(settings.entities_per_second);
-        self.check_drift(&mut comparer, partitions).await?;
+        self.check_drift(&mut comparer, &mut pace, partitions)
+            .await?;
         self.compare_hot(&mut comparer, &mut pace, partitions)
             .await?;
         self.sample_keys(&mut comparer, &mut pace, (partitions, deadline))
@@ -193,6 +198,7 @@ impl Rounds {
     async fn check_drift(
         &self,
         comparer: &mut Comparer,
+        pace: &mut Pace,
         partitions: &[Partition],
     ) -> Result<(), StoreError> {
         let store = &self.context.store;
@@ -212,7 +218,11 @@ impl Rounds {
                 let Some(entity) = drifting(field) else {
                     continue;
                 };
-                if own.contains(&keys.of_entity(&entity)) {
+                let home = match entity.etype.as_str() {
+                    USER => keys.of_user(&entity.eid),
+                    _ => keys.of_entity(&entity),
+                };
+                if own.contains(&home) {
                     let rounds = rounds.split('/').next().and_then(|r| r.parse::<u64>().ok());
                     unconverged += u64::from(rounds.unwrap_or(0) >= UNCONVERGED);
                     entities.insert((entity.etype, entity.eid));
@@ -224,6 +234,7 @@ impl Rounds {
             let entities: Vec<Entity> = entities.collect();
             for page in entities.chunks(PAGE) {
                 comparer.check(page).await?;
+                pace.add(page.len()).await;
             }
         }
         metrics::gauge!("countd_unconverged").set(unconverged as f64);

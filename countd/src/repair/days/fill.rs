@@ -1,6 +1,5 @@
 //! Records what was counted before days were kept, so that a counter is the sum of its days.
 
-use super::super::day_states::{DaysState, read_states, write_state};
 use super::super::settle::settle;
 use super::pass::KeyPass;
 use crate::domain::day::{civil, parse, with_dashes};
@@ -9,6 +8,7 @@ use crate::domain::event::now_ms;
 use crate::domain::ids::{Entity, Name};
 use crate::domain::keys::{Keys, Partition, StoragePhase};
 use crate::redis::call::RedisCall;
+use crate::redis::day_states::{DaysState, read_states, write_state};
 use crate::redis::script::{CounterBackend, DAY_COUNTS, DAY_NUMBERS, ScriptTemplate};
 use crate::redis::store::Store;
 use crate::storage::catalog::Catalog;
@@ -105,6 +105,8 @@ pub(super) async fn fill(store: &Store, catalog: &Catalog) -> Result<bool, Store
     }
     let refreshed = store.refresh_layout().await;
     refreshed.map_err(|error| StoreError::Unexpected(error.to_string()))?;
+    // A process that counts without days waits until the states are written, and interrupts them then.
+    let _held = store.hold_layout().await;
     if !pass.is_complete() || !Arc::ptr_eq(&layout, &store.layout()) {
         return Ok(false);
     }

@@ -6,10 +6,10 @@ mod fill;
 mod pass;
 mod streams;
 
-use super::day_states;
 use crate::domain::config::Config;
 use crate::domain::error::StoreError;
 use crate::domain::keys::Partition;
+use crate::redis::day_states;
 use crate::redis::layout::StoredLayout;
 use crate::redis::permissions::Permissions;
 use crate::redis::script::CounterBackend;

@@ -1,10 +1,10 @@
 //! Deletes the streams of past days that archiving leaves: `reads` or `daily` was removed, or the count of a day was lost.
 
-use super::super::day_states::day_metrics;
 use super::pass::KeyPass;
 use crate::domain::config::Config;
 use crate::domain::error::StoreError;
 use crate::domain::event::now_ms;
+use crate::redis::day_states::day_metrics;
 use crate::redis::store::Store;
 
 /// Commands that this file sends.

@@ -6,6 +6,7 @@ use crate::domain::error::StoreError;
 use crate::domain::event::now_ms;
 use crate::domain::ids::Name;
 use crate::redis::store::Store;
+use redis::RedisError;
 use std::collections::{BTreeSet, HashMap};
 
 /// Commands that this file sends.
@@ -41,7 +42,7 @@ impl DaysState {
 }
 
 /// The states of all metrics that have had counts by day.
-pub async fn read_states(store: &Store) -> Result<HashMap<Name, DaysState>, StoreError> {
+pub async fn read_states(store: &Store) -> Result<HashMap<Name, DaysState>, RedisError> {
     let fields: HashMap<String, String> = redis::cmd("HGETALL")
         .arg(store.keys().days_init())
         .query_async(&mut store.reads())
@@ -62,14 +63,17 @@ pub async fn day_metrics(store: &Store, config: &Config) -> Result<BTreeSet<Name
     Ok(states.into_keys().chain(configured).collect())
 }
 
-/// Has what was counted before recorded again for all metrics: some processes may have counted without days.
+/// Has what was counted before recorded again for the metrics that are not in `kept`: this process is going to count them without days.
 ///
 /// # Errors
 /// Redis failed.
-pub async fn refill(store: &Store, calendar: &Calendar) -> Result<(), StoreError> {
+pub async fn interrupt_days(
+    store: &Store,
+    (kept, calendar): (&BTreeSet<Name>, &Calendar),
+) -> Result<(), RedisError> {
     let today = with_dashes(civil(calendar.day_of(now_ms())));
     for (metric, state) in read_states(store).await? {
-        if matches!(state, DaysState::On(_)) {
+        if matches!(state, DaysState::On(_)) && !kept.contains(&metric) {
             write_state(store, &metric, &DaysState::Filling(today.clone())).await?;
         }
     }
@@ -81,7 +85,7 @@ pub async fn write_state(
     store: &Store,
     metric: &Name,
     state: &DaysState,
-) -> Result<(), StoreError> {
+) -> Result<(), RedisError> {
     let mut set = redis::cmd("HSET");
     set.arg(store.keys().days_init()).arg(metric.as_str());
     let () = set
