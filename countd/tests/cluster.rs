@@ -4,11 +4,30 @@ use crate::support::invariants::assert_invariants_of_all;
 use crate::support::stores::TestStore;
 use crate::support::verify::assert_matches_model;
 use crate::support::workload::{self, Random, WorkloadSize, run_clients};
-use crate::support::{Countd, Settings, on_note, printed, run, set_schema, wait_until_all_drained};
-use countint_tests::{Cluster, wait_until};
+use crate::support::{
+    Countd, Settings, on_note, printed, run, run_at, set_schema, wait_until_all_drained,
+};
+use countint_tests::env::free_port;
+use countint_tests::{Cluster, Server, reply, wait_until};
 use serde_json::{Value as Json, json};
 use std::thread;
 use std::time::Duration;
+
+/// Moves slots from the first node to the second.
+fn move_slots(cluster: &Cluster, count: &str) {
+    let (from, to) = (cluster.id(0), cluster.id(1));
+    cluster.manage(&[
+        "reshard",
+        "{node}",
+        "--cluster-from",
+        &from,
+        "--cluster-to",
+        &to,
+        "--cluster-slots",
+        count,
+        "--cluster-yes",
+    ]);
+}
 
 #[test]
 fn events_count_once_while_slots_move() {
@@ -27,18 +46,7 @@ fn events_count_once_while_slots_move() {
         erasures: 2,
     };
     let model = run_clients(std::slice::from_ref(&api), 4, size, |_| {
-        let (from, to) = (cluster.id(0), cluster.id(1));
-        cluster.manage(&[
-            "reshard",
-            "{node}",
-            "--cluster-from",
-            &from,
-            "--cluster-to",
-            &to,
-            "--cluster-slots",
-            "500",
-            "--cluster-yes",
-        ]);
+        move_slots(&cluster, "500");
     });
     wait_until_all_drained(&cluster.nodes, 1024);
     assert_matches_model(&api, &model, size);
@@ -52,6 +60,61 @@ fn events_count_once_while_slots_move() {
         };
         assert!(expected, "{command}: {text}");
     }
+}
+
+#[test]
+fn any_seed_is_enough() {
+    let cluster = Cluster::start();
+    let nobody = free_port();
+    let with = |seeds: &[u16]| {
+        let seeds: Vec<String> = seeds
+            .iter()
+            .map(|port| format!("127.0.0.1:{port}"))
+            .collect();
+        format!("[redis]\nseeds = {seeds:?}\n")
+    };
+    set_schema(&cluster.nodes[0], "");
+    let check = |seeds: &[u16]| run_at(nobody, &with(seeds), &["check"]);
+    assert_eq!(check(&[]).status.code(), Some(1));
+    assert_eq!(check(&[free_port()]).status.code(), Some(1));
+    let found = check(&[free_port(), cluster.nodes[2].port()]);
+    assert!(found.status.success(), "{found:?}");
+    let single = Server::start();
+    let refused = run(&single, &with(&[single.port()]), &["check"]);
+    let error = String::from_utf8_lossy(&refused.stderr);
+    assert!(error.contains("redis.seeds"), "{error}");
+    let refused = run(&single, "[redis]\nseeds = [\"redis\"]\n", &["check"]);
+    let error = String::from_utf8_lossy(&refused.stderr);
+    assert!(error.contains("redis.seeds"), "{error}");
+}
+
+#[test]
+fn nodes_are_found_again_when_all_seeds_are_gone() {
+    let cluster = Cluster::start();
+    let seed = cluster.replica(0, |builder| builder);
+    let config = "[log]\npartitions = 16\n[consumer]\nlinger_ms = 5\n";
+    set_schema(&cluster.nodes[0], config);
+    let settings = Settings {
+        command: "all",
+        config,
+    };
+    let countd = Countd::with(&seed, &settings);
+    let api = countd.api();
+    let like = |uid: u64| {
+        (0..50).for_each(|eid| {
+            api.act("like", on_note(eid, uid));
+        });
+    };
+    like(1);
+    let id = reply::text(seed.client().ok("CLUSTER MYID"));
+    drop(seed);
+    for node in &cluster.nodes {
+        node.client().ok(&format!("CLUSTER FORGET {id}"));
+    }
+    move_slots(&cluster, "4000");
+    like(2);
+    wait_until_all_drained(&cluster.nodes, 16);
+    assert!((0..50).all(|eid| api.counts(eid)["like"] == 2));
 }
 
 #[test]

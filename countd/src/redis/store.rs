@@ -9,12 +9,12 @@ use crate::domain::config::Config;
 use crate::domain::error::{ConnectError, StoreError};
 use crate::domain::ids::Name;
 use crate::domain::keys::{Keys, PartitionHash};
-use crate::redis::cluster::{self, Cluster, Commands};
+use crate::redis::cluster::{self, Address, Cluster, Commands};
 use crate::redis::permissions::Permissions;
 use crate::redis::script::CounterBackend;
 use futures_util::future::select_ok;
 use redis::aio::{ConnectionLike, ConnectionManager, ConnectionManagerConfig};
-use redis::{Client, RedisError};
+use redis::{Client, ConnectionAddr, RedisError};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::RwLockReadGuard;
@@ -63,11 +63,13 @@ impl Store {
             .set_connection_timeout(Some(timeout))
             .set_number_of_retries(1)
             .set_max_delay(Duration::from_millis(500));
-        let mut first = ConnectionManager::new_with_config(client.clone(), manager.clone()).await?;
+        let seeds = settings.seed_addresses().unwrap_or_default();
+        let mut first = connect_first(&client, &seeds, &manager).await?;
         let info = server_info(&mut first).await?;
         let tagged = info.lines().any(|l| l.trim_end() == "cluster_enabled:1");
         let (mut commands, has_module) = match tagged {
-            true => connect_cluster(&client, manager).await?,
+            true => connect_cluster(&client, seeds, manager).await?,
+            false if !seeds.is_empty() => return Err(ConnectError::Seeds(settings.url.clone())),
             false => (Commands::Server(first), has_module_loaded(&info)),
         };
         let keys = |hash| Keys::new(config.log.partitions, tagged, hash);
@@ -293,6 +295,25 @@ async fn ping(server: ConnectionManager) -> Result<(), StoreError> {
     }
 }
 
+/// Connects to the server of `client` or, if it does not answer, to one of `seeds`.
+async fn connect_first(
+    client: &Client,
+    seeds: &[Address],
+    settings: &ConnectionManagerConfig,
+) -> Result<ConnectionManager, RedisError> {
+    let mut clients = vec![client.clone()];
+    for (host, port) in seeds {
+        let info = client.get_connection_info().clone();
+        let address = ConnectionAddr::Tcp(host.clone(), *port);
+        clients.push(Client::open(info.set_addr(address))?);
+    }
+    // An unavailable one fails only after a timeout.
+    let connections = clients
+        .into_iter()
+        .map(|client| Box::pin(ConnectionManager::new_with_config(client, settings.clone())));
+    Ok(select_ok(connections).await?.0)
+}
+
 async fn server_info(connection: &mut ConnectionManager) -> Result<String, RedisError> {
     redis::cmd("INFO")
         .arg("everything")
@@ -309,9 +330,10 @@ fn has_module_loaded(info: &str) -> bool {
 /// Connects to the cluster of a node. Also returns whether every master has loaded the module.
 async fn connect_cluster(
     client: &Client,
+    seeds: Vec<Address>,
     settings: ConnectionManagerConfig,
 ) -> Result<(Commands, bool), ConnectError> {
-    let cluster = Cluster::connect(client, settings).await?;
+    let cluster = Cluster::connect(client, seeds, settings).await?;
     if !cluster.covers_all_slots() {
         return Err(ConnectError::Cluster);
     }

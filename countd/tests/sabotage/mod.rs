@@ -8,7 +8,9 @@ use crate::support::invariants::Invariants;
 use crate::support::saboteur::{
     Act, Change, Place, act, any_key, any_row, audited, number_of_days,
 };
-use crate::support::stores::{TestStore, cluster, module, objects, plain, wait_until_up};
+use crate::support::stores::{
+    TestStore, cluster, for_each_store, module, objects, plain, wait_until_up,
+};
 use crate::support::workload::Random;
 use crate::support::{
     Countd, Settings, pause, printed, run, set_schema, wait_until_all_drained,
@@ -334,24 +336,24 @@ fn sabotage_without_reconciliation_is_found() {
     sabotage(servers, &config, &mut saboteur, &CORRECTED);
 }
 
+for_each_store! {
+    [module plain cluster]
+    damaged_counters_of_users_are_corrected
+    sabotaged_days_are_corrected
+}
+
 /// Events that meet damaged counters of users become dead letters, and are not in the sums of the audit.
-#[test]
-fn damaged_counters_of_users_are_corrected() {
-    for mut store in [module(), plain()] {
-        let servers = std::slice::from_mut(&mut store.server);
-        let (config, mut saboteur) = (config("rbm", ROUND), Saboteur::new(Clients::Change));
-        sabotage(servers, &config, &mut saboteur, &[Target::KeysOfUsers]);
-    }
+fn damaged_counters_of_users_are_corrected(mut store: TestStore) {
+    let servers = std::slice::from_mut(&mut store.server);
+    let (config, mut saboteur) = (config("rbm", ROUND), Saboteur::new(Clients::Change));
+    sabotage(servers, &config, &mut saboteur, &[Target::KeysOfUsers]);
 }
 
 /// A lost count of a repeatable metric has no source but its days, so nothing else is damaged.
-#[test]
-fn sabotaged_days_are_corrected() {
-    for mut store in [module(), plain()] {
-        let servers = std::slice::from_mut(&mut store.server);
-        let (config, mut saboteur) = (config("rbm", ROUND), Saboteur::new(Clients::Read));
-        sabotage(servers, &config, &mut saboteur, &[Target::Days]);
-    }
+fn sabotaged_days_are_corrected(mut store: TestStore) {
+    let servers = std::slice::from_mut(&mut store.server);
+    let (config, mut saboteur) = (config("rbm", ROUND), Saboteur::new(Clients::Read));
+    sabotage(servers, &config, &mut saboteur, &[Target::Days]);
 }
 
 /// Nothing saturates, so nothing is left out of the sums.

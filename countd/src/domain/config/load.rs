@@ -121,6 +121,7 @@ impl Config {
 
     fn validate(&self) -> Result<(), ConfigError> {
         self.require_positive()?;
+        self.validate_redis()?;
         self.validate_windows()?;
         self.validate_http()?;
         self.auth.validate()?;
@@ -191,6 +192,16 @@ impl Config {
         match settings.into_iter().find(|(_, value)| *value == 0) {
             Some((setting, _)) => Err(invalid(setting, "must be at least 1")),
             None => Ok(()),
+        }
+    }
+
+    fn validate_redis(&self) -> Result<(), ConfigError> {
+        match self.redis.seed_addresses() {
+            Some(_) => Ok(()),
+            None => Err(invalid(
+                "redis.seeds",
+                "must be addresses like \"redis-2:6379\"",
+            )),
         }
     }
 

@@ -168,6 +168,9 @@ pub enum ConnectError {
     /// A restore of the data is under way.
     #[error("this data is being restored: let `countd restore` finish, and then start countd")]
     Restoring,
+    /// Seeds are configured, and the server is no node of a cluster.
+    #[error("redis.seeds is set, but the server at {0} is not a node of a cluster")]
+    Seeds(String),
     /// Some slots of the cluster have no master.
     #[error("some slots of the cluster have no master")]
     Cluster,

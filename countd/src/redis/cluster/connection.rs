@@ -28,7 +28,9 @@ pub struct Cluster(Arc<Inner>);
 
 struct Inner {
     /// The configured node, with the credentials for all nodes.
-    seed: ConnectionInfo,
+    first: ConnectionInfo,
+    /// The configured nodes.
+    seeds: BTreeSet<Address>,
     settings: ConnectionManagerConfig,
     connections: Mutex<HashMap<Address, ConnectionManager>>,
     ranges: RwLock<Arc<SlotRanges>>,
@@ -41,16 +43,23 @@ struct Inner {
 type NodeCommands = Vec<(usize, bool)>;
 
 impl Cluster {
-    /// Connects to the node of `client` and discovers the others.
+    /// Connects to the nodes of `client` and `seeds`, and discovers the others.
     ///
     /// # Errors
-    /// The node is unavailable, or knows no node that serves slots.
+    /// None of the nodes is available, or they know no node that serves slots.
     pub async fn connect(
         client: &Client,
+        seeds: Vec<Address>,
         settings: ConnectionManagerConfig,
     ) -> Result<Cluster, RedisError> {
+        let first = client.get_connection_info().clone();
+        let mut seeds = BTreeSet::from_iter(seeds);
+        if let ConnectionAddr::Tcp(host, port) = first.addr() {
+            seeds.insert((host.clone(), *port));
+        }
         let cluster = Cluster(Arc::new(Inner {
-            seed: client.get_connection_info().clone(),
+            first,
+            seeds,
             settings,
             connections: Mutex::default(),
             ranges: RwLock::default(),
@@ -89,7 +98,7 @@ impl Cluster {
             return Ok(connection.clone());
         }
         let (host, port) = address.clone();
-        let info = self.0.seed.clone();
+        let info = self.0.first.clone();
         let client = Client::open(info.set_addr(ConnectionAddr::Tcp(host, port)))?;
         let connection = ConnectionManager::new_lazy_with_config(client, self.0.settings.clone())?;
         connections.insert(address.clone(), connection.clone());
@@ -109,9 +118,7 @@ impl Cluster {
             return Ok(());
         }
         let mut candidates: BTreeSet<Address> = self.ranges().masters().iter().cloned().collect();
-        if let ConnectionAddr::Tcp(host, port) = self.0.seed.addr() {
-            candidates.insert((host.clone(), *port));
-        }
+        candidates.extend(self.0.seeds.iter().cloned());
         let queries = candidates
             .iter()
             .map(|address| Box::pin(self.slots_of(address)));

@@ -4,4 +4,4 @@ mod connection;
 mod route;
 
 pub use connection::{Cluster, Commands, PERMISSIONS};
-pub use route::SlotRanges;
+pub use route::{Address, SlotRanges};

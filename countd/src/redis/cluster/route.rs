@@ -4,7 +4,7 @@ use crate::domain::keys::slot;
 use redis::{Arg, Cmd, RedisError, ServerErrorKind, Value};
 
 /// The host and port of a node.
-pub(crate) type Address = (String, u16);
+pub type Address = (String, u16);
 
 /// The first and the last slot of a range, and the master that serves it.
 pub(super) type SlotRange = (u16, u16, Address);
