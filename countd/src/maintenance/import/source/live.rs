@@ -82,7 +82,7 @@ impl LiveSource {
             ConnectionManager::new_with_config(client.clone(), settings.clone()).await?;
         let is_cluster = field(&info(&mut first).await?, "redis_mode") == "cluster";
         let commands = match is_cluster {
-            true => Commands::Cluster(Cluster::connect(&client, settings).await?),
+            true => Commands::Cluster(Cluster::connect(&client, Vec::new(), settings).await?),
             false => Commands::Server(first),
         };
         let servers = match &commands {
