@@ -9,8 +9,8 @@ pub use super::prepared::PreparedAction;
 
 use super::prepared::{CountedEntity, ReplyKind};
 use super::windows::WindowedAction;
-use crate::domain::config::{Count, Metric, NamesAuthor, Nature, USER};
-use crate::domain::error::Problem;
+use crate::domain::config::{Count, FactKind, Metric, NamesAuthor, Nature, USER};
+use crate::domain::error::{Problem, StoreError};
 use crate::domain::event::{Event, now_ms};
 use crate::domain::ids::{Entity, Id, Name};
 use crate::domain::op::Op;
@@ -52,6 +52,8 @@ pub struct Actions {
     facts: FactStores,
     pub(super) authors: Authors,
     pub(super) rebuilder: Rebuilder,
+    /// `Config::counting`.
+    counting: String,
 }
 
 impl Actions {
@@ -64,6 +66,7 @@ impl Actions {
         rebuilder: Rebuilder,
     ) -> Actions {
         Actions {
+            counting: catalog.config.counting(),
             rebuilder,
             authors,
             catalog,
@@ -207,14 +210,47 @@ impl Actions {
         let locator = Locator::of(&self.store);
         let at = locator.entity(id, entity);
         let sources = Sources::new(&self.catalog.config, locator.layout());
-        let verify = at.moving().is_none() && matches!(sources.of_entity(metric), Source::Facts(_));
-        Ok(CounterField {
+        let facts = match sources.of_entity(metric) {
+            Source::Facts(kind) if at.moving().is_none() => Some(kind),
+            _ => None,
+        };
+        // Otherwise a counter may be 0 because events of other settings, which count its facts, wait in the log.
+        let is_settled = locator.layout().counting == self.counting;
+        let counter = CounterField {
             at,
             idx,
             len: schema.len(),
             min_len: schema.min_len(),
-            verify,
-        })
+            verify: facts.is_some() && is_settled,
+        };
+        let has_mark = self.store.backend() == CounterBackend::Module;
+        if facts == Some(FactKind::Rbm) && has_mark && !is_settled {
+            self.create(&counter).await?;
+        }
+        Ok(counter)
+    }
+
+    /// Creates a counter of 0 if it is missing: `RBM.MARK` creates one with the number of facts.
+    async fn create(&self, counter: &CounterField) -> Result<(), StoreError> {
+        let [row, idx, len, _] = counter.script_args();
+        let mut cmd = match row.as_str() {
+            "" => redis::cmd("CINT.BATCHINCR"),
+            _ => redis::cmd("CTAB.BATCHINCR"),
+        };
+        cmd.arg(counter.at.key());
+        if !row.is_empty() {
+            cmd.arg(row);
+        }
+        cmd.arg("LEN").arg(len).arg(idx).arg(0);
+        match cmd
+            .exec_async(&mut self.store.commands())
+            .await
+            .map_err(StoreError::from)
+        {
+            // The action repairs the key, or fails.
+            Err(StoreError::WrongType(_)) => Ok(()),
+            created => created,
+        }
     }
 
     fn build(

@@ -157,22 +157,27 @@ impl Pages {
         });
         let mut formats: Vec<StatusFormat> = formats.collect();
         let mut items = Vec::with_capacity(entities.len());
+        let mut performed = Vec::new();
         for (_, index) in page() {
             let selection = &selections[*index];
             let counts = match &selection.counters {
                 None => Ok(Counts::default()),
                 Some(selected) => next(&mut fields).map(|fields| selected.counts(&fields)),
             };
+            performed.clear();
+            let mut failed = None;
             // All results of the entity are taken, whichever of them is an error.
-            let metrics = selection.facts.iter();
-            let performed: Vec<Result<bool, StoreError>> =
-                metrics.map(|_| next(&mut found)).collect();
-            let performed: Result<Vec<bool>, StoreError> = performed.into_iter().collect();
-            items.push(match (counts, performed) {
-                (Ok(counts), Ok(performed)) => Ok((counts, formats[*index].status(&performed))),
+            for _ in &selection.facts {
+                match next(&mut found) {
+                    Ok(is_performed) => performed.push(is_performed),
+                    Err(error) => failed = failed.or(Some(error)),
+                }
+            }
+            items.push(match (counts, failed) {
+                (Ok(counts), None) => Ok((counts, formats[*index].status(&performed))),
                 (Err(error @ StoreError::WrongType(_)), _)
-                | (Ok(_), Err(error @ StoreError::WrongType(_))) => Err(error.into()),
-                (Err(error), _) | (_, Err(error)) => return Err(error.into()),
+                | (Ok(_), Some(error @ StoreError::WrongType(_))) => Err(error.into()),
+                (Err(error), _) | (_, Some(error)) => return Err(error.into()),
             });
         }
         Ok(items)

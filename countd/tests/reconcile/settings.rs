@@ -119,8 +119,8 @@ fn the_command_reports_what_was_not_compared() {
     wait_until_drained(&store.server, PARTITIONS);
     drop(countd);
     let before = log_length(&store, "note:1");
+    let arguments = ["reconcile", "--entity", "note", "1", "--json"];
     let report = thread::scope(|scope| {
-        let arguments = ["reconcile", "--entity", "note", "1", "--json"];
         let command = scope.spawn(|| run(&store.server, &batched, &arguments));
         wait_until("the check is appended", || {
             log_length(&store, "note:1") > before
