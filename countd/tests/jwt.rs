@@ -53,9 +53,12 @@ fn sign(key: &EncodingKey, algorithm: Algorithm, kid: Option<&str>, claims: &Jso
     encode(&header, claims, key).expect("a token")
 }
 
+fn secret() -> EncodingKey {
+    EncodingKey::from_secret(SECRET)
+}
+
 fn hs256(claims: &Json) -> String {
-    let key = EncodingKey::from_secret(SECRET);
-    sign(&key, Algorithm::HS256, None, claims)
+    sign(&secret(), Algorithm::HS256, None, claims)
 }
 
 /// A server and a countd that accepts tokens of all algorithms, and a static token.
@@ -120,6 +123,8 @@ fn tokens_of_each_algorithm_act_for_their_user_only() {
         sign(&ec(), Algorithm::ES256, Some("ec-1"), &claims("42")),
         // Each algorithm has one key, so a key ID is not needed.
         sign(&rsa(), Algorithm::RS256, None, &claims("42")),
+        // The secret has no key ID, so a token may have any.
+        sign(&secret(), Algorithm::HS256, Some("k-1"), &claims("42")),
     ]) {
         let api = with_token(countd, &token);
         assert_eq!(api.act("like", on_note(eid, 42))["changed"], true);
@@ -213,12 +218,7 @@ fn invalid_tokens_are_rejected() {
         sign(&next_ec(), Algorithm::ES256, Some("ec-1"), &claims("42")),
         sign(&ec(), Algorithm::ES256, Some("rsa-1"), &claims("42")),
         sign(&ec(), Algorithm::ES256, Some("unknown"), &claims("42")),
-        sign(
-            &EncodingKey::from_secret(SECRET),
-            Algorithm::HS512,
-            None,
-            &claims("42"),
-        ),
+        sign(&secret(), Algorithm::HS512, None, &claims("42")),
         sign(&rsa(), Algorithm::RS512, Some("rsa-1"), &claims("42")),
         hs256(&change(json!({ "exp": now() - 60 }))),
         hs256(&change(json!({ "exp": "tomorrow" }))),
@@ -276,6 +276,42 @@ fn changed_keys_are_read_again() {
         assert_eq!(status(&new), 200, "{text}");
     }
     assert_eq!(deployment.server.client().run("PING"), "PONG");
+}
+
+#[test]
+fn a_key_without_an_id_accepts_key_ids_that_no_key_has() {
+    let deployment = start();
+    let jwks = deployment.dir.path().join("jwks.json");
+    let unnamed = |key: &EncodingKey| {
+        let mut jwk = jwk(key, Algorithm::ES256, "");
+        jwk.common.key_id = None;
+        jwk
+    };
+    let token =
+        |key: &EncodingKey, kid: &str| sign(key, Algorithm::ES256, Some(kid), &claims("42"));
+    let status = |token: &str| {
+        with_token(&deployment.countd, token)
+            .get("/counter/note/1")
+            .0
+    };
+    write_jwks(&jwks, &[unnamed(&ec())]);
+    wait_until("the only key accepts any ID", || {
+        status(&token(&ec(), "k-1")) == 200
+    });
+    write_jwks(
+        &jwks,
+        &[unnamed(&ec()), jwk(&next_ec(), Algorithm::ES256, "ec-2")],
+    );
+    wait_until("a key with the ID comes first", || {
+        status(&token(&next_ec(), "ec-2")) == 200
+    });
+    assert_eq!(status(&token(&ec(), "k-1")), 200);
+    assert_eq!(status(&token(&ec(), "ec-2")), 401);
+    assert_eq!(status(&token(&next_ec(), "k-1")), 401);
+    write_jwks(&jwks, &[unnamed(&ec()), unnamed(&next_ec())]);
+    wait_until("two keys are possible", || {
+        status(&token(&ec(), "k-1")) == 401
+    });
 }
 
 #[test]

@@ -8,7 +8,7 @@ use jsonwebtoken::errors::Error as JwtError;
 use jsonwebtoken::jwk::{
     AlgorithmParameters, EllipticCurve, Jwk, JwkSet, KeyAlgorithm, PublicKeyUse,
 };
-use jsonwebtoken::{Algorithm, DecodingKey, Validation, decode, decode_header};
+use jsonwebtoken::{Algorithm, DecodingKey, Header, Validation, decode, decode_header};
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock, Weak};
@@ -99,14 +99,7 @@ impl JwtVerifier {
     pub fn verify(&self, token: &str) -> Option<Id> {
         let header = decode_header(token).ok()?;
         let keys = self.keys();
-        let mut candidates = keys.keys.iter().filter(|key| {
-            key.algorithm == header.alg && (header.kid.is_none() || key.id == header.kid)
-        });
-        let key = candidates.next()?;
-        // A token without a key ID is accepted only if one key is possible.
-        if candidates.next().is_some() {
-            return None;
-        }
+        let key = keys.key_of(&header)?;
         let claims = decode::<Claims>(token, &key.key, &self.validation(key.algorithm));
         Id::new(claims.ok()?.claims.sub).ok()
     }
@@ -170,6 +163,24 @@ fn versions(config: &JwtConfig) -> [FileVersion; 2] {
 }
 
 impl KeySet {
+    /// The key of a token: of the keys of its algorithm the one with its key ID. If no key has that ID, a key without an ID can have any.
+    /// `None` unless exactly one key is possible.
+    fn key_of(&self, header: &Header) -> Option<&Key> {
+        let keys = self.keys.iter();
+        let mut candidates: Vec<&Key> = keys.filter(|key| key.algorithm == header.alg).collect();
+        if header.kid.is_some() {
+            let is_known = candidates.iter().any(|key| key.id == header.kid);
+            candidates.retain(|key| match is_known {
+                true => key.id == header.kid,
+                false => key.id.is_none(),
+            });
+        }
+        match candidates.as_slice() {
+            [key] => Some(key),
+            _ => None,
+        }
+    }
+
     fn read(config: &JwtConfig) -> Result<KeySet, KeyFileError> {
         // Taken first: a change during the read is noticed by the next check.
         let versions = versions(config);

@@ -13,6 +13,7 @@ pub mod permissions;
 pub mod processes;
 pub mod rank;
 mod retry;
+pub mod run_id;
 pub mod script;
 pub mod store;
 pub mod timeline;

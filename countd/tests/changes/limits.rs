@@ -129,8 +129,10 @@ for_each_store! {
 
 /// Appends entries of changes: each names 150 notes.
 const APPEND: &str = "
-local last = redis.call('XREVRANGE', KEYS[1], '+', '-', 'COUNT', 1)
-local previous = last[1] and last[1][1] or '0-0'
+local info, previous = redis.call('XINFO', 'STREAM', KEYS[1]), nil
+for i = 1, #info, 2 do
+  previous = info[i] == 'last-generated-id' and info[i + 1] or previous
+end
 for i = 1, ARGV[1] do
   local ids = {}
   for j = 1, 150 do

@@ -1,5 +1,6 @@
 //! Changes of counters: what is announced, to whom, and what happens to clients that are away.
 
+mod corrections;
 mod kills;
 mod limits;
 mod resume;

@@ -2,7 +2,7 @@
 
 use super::{CONFIG, PARTITIONS, Setup, entities, users, wait_until_done};
 use crate::support::stores::{TestStore, cluster, module};
-use crate::support::{Countd, Settings, metric, set_schema};
+use crate::support::{Countd, Settings, metric, set_schema, wait_until_drained};
 use countint_tests::{Server, reply, wait_until};
 use serde_json::json;
 
@@ -169,4 +169,63 @@ fn announcements_from_before_they_were_disabled_are_removed() {
     setup.erase(&format!("/user/{}", users::ERASED));
     let found = super::search::holders(&mut client, users::ERASED);
     assert!(found.is_empty(), "{found:#?}");
+}
+
+/// A node whose keys were visited before a slot moved to it.
+#[test]
+fn the_keys_of_an_entity_are_searched_twice_in_a_cluster() {
+    let store = cluster();
+    set_schema(&store.server, CONFIG);
+    let start = |command| {
+        let config = CONFIG;
+        Countd::with(&store.server, &Settings { command, config })
+    };
+    let (serve, mut consume) = (start("serve"), start("consume"));
+    let api = serve.api();
+    let read = json!({ "etype": "note", "eid": 1, "uid": 42, "idempotencyKey": "k-1" });
+    api.act("read", read);
+    wait_until_drained(&store.server, PARTITIONS);
+    consume.stop();
+    let mut client = store.server.client();
+    let mut keys = || reply::array(client.call(&["KEYS", "act:dedup:note:1:*"])).len();
+    assert_eq!(keys(), 1);
+    let (_, job) = api.delete("/entity/note/1");
+    let id = job["id"].as_str().expect("an ID");
+    let visited = format!("{}=done", store.server.client().info("server")["run_id"]);
+    let job = format!("countd:{{jobs}}:{id}");
+    let set = ["HSET", &job, "step", "keys", "scan", &visited];
+    store.server.client().call(&set);
+    consume.launch();
+    wait_until_done(&api, &format!("/jobs/{id}"));
+    assert_eq!(keys(), 0);
+}
+
+#[test]
+fn a_damaged_job_does_not_stop_the_others() {
+    let server = Server::start();
+    set_schema(&server, CONFIG);
+    let start = |command| {
+        let config = CONFIG;
+        Countd::with(&server, &Settings { command, config })
+    };
+    let serve = start("serve");
+    let api = serve.api();
+    // Few jobs are listed in the order in which they were started.
+    let [damaged, other] = [1, 2].map(|eid| {
+        let (status, job) = api.delete(&format!("/entity/note/{eid}"));
+        assert_eq!(status, 202, "{job}");
+        job["id"].as_str().expect("an ID").to_owned()
+    });
+    server
+        .client()
+        .call(&["SET", &format!("countd:{{jobs}}:{damaged}"), "x"]);
+    let consume = start("consume");
+    wait_until_done(&api, &format!("/jobs/{other}"));
+    let warning = format!("\"{damaged}\"");
+    let log = consume.log();
+    let mut lines = log.lines();
+    assert!(
+        lines.any(|line| line.contains("cannot be run now") && line.contains(&warning)),
+        "{log}"
+    );
 }

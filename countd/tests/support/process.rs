@@ -157,13 +157,7 @@ impl Countd {
 
     fn signal(&self, signal: &str) {
         let process = self.process.as_ref().expect("it runs");
-        let status = Command::new("sh")
-            .args(["-c", &format!("kill -{signal} {}", process.id())])
-            .status();
-        assert!(
-            status.is_ok_and(|status| status.success()),
-            "SIG{signal} is sent"
-        );
+        send_signal(process.id(), signal);
     }
 
     /// Waits until countd ends. Fails unless its exit status is 0.
@@ -309,4 +303,15 @@ pub fn set_schema(server: &Server, config: &str) {
     let args = "schema set v1 read like fav comment repost";
     let args: Vec<&str> = args.split(' ').collect();
     printed(&run(server, config, &args));
+}
+
+/// Sends a signal by name (`STOP`, `CONT` ...) to a process.
+pub(super) fn send_signal(pid: u32, signal: &str) {
+    let status = Command::new("sh")
+        .args(["-c", &format!("kill -{signal} {pid}")])
+        .status();
+    assert!(
+        status.is_ok_and(|status| status.success()),
+        "SIG{signal} is sent"
+    );
 }

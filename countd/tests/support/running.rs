@@ -1,6 +1,6 @@
 //! A subcommand of countd that prints its steps, as a process that can be killed.
 
-use super::process::environment;
+use super::process::{environment, send_signal};
 use countint_tests::Server;
 use countint_tests::env::TempDir;
 use std::fs;
@@ -70,6 +70,16 @@ impl Running {
                 return true;
             }
         }
+    }
+
+    /// Sends SIGSTOP.
+    pub fn suspend(&self) {
+        send_signal(self.id(), "STOP");
+    }
+
+    /// Sends SIGCONT.
+    pub fn resume(&self) {
+        send_signal(self.id(), "CONT");
     }
 
     /// Kills it with SIGKILL.

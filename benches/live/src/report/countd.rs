@@ -28,7 +28,10 @@ const MIN_DAILY_RATIO: f64 = 0.7;
 const MIN_PAGE_RATIO: f64 = 0.95;
 /// Minimum throughput of feeds, compared with pages of counters in the same run.
 const MIN_FEED_RATIO: f64 = 0.8;
-/// Maximum CPU time of a single read, compared with the bare handler in the same run.
+/// Maximum CPU time of a single read, compared with the bare handler in the same run. The goal is half of the distance that 23,000 reads per
+/// second had to the handler. The check compares the CPU time of countd alone, not requests per second: the client shares the core, so a
+/// rate includes the client's time, which is the same for both and hides a part of the distance. Twice the handler's CPU time is less than half
+/// of that distance in time per request.
 const MAX_SINGLE_RATIO: f64 = 2.0;
 /// Maximum number of write commands per 100 events on hot keys.
 const MAX_WRITES: f64 = 1.0;
@@ -243,6 +246,13 @@ fn checks(results: &CountdResults) -> Vec<Check> {
             ..Check::speed(what.into(), ratio, Some(min))
         }
     };
+    let end_to_end_ratio = |pool| {
+        let median = |storage| {
+            let rate = results.consumer_rate(pool, storage, ConsumerRates::end_to_end);
+            rate.median()
+        };
+        median(Storage::Table) / median(Storage::Object)
+    };
     let pages = |storage| {
         let rate = results.rate_with(RequestKind::Batches, storage, |r| r.per_second);
         rate.median()
@@ -282,6 +292,11 @@ fn checks(results: &CountdResults) -> Vec<Check> {
             "countd, events counted, long tail, tables : objects",
             tail,
             MIN_LONG_TAIL_RATIO,
+        ),
+        Check::speed(
+            "countd, events through log and consumer, long tail, tables : objects".into(),
+            end_to_end_ratio(tail),
+            Some(MIN_LONG_TAIL_RATIO),
         ),
         daily_ratio(results),
         Check::speed(
@@ -378,7 +393,7 @@ mod tests {
         let section = section(&results, &Scale::full().countd);
         let met: Vec<_> = section.checks.iter().filter_map(Check::met).collect();
         let expected = [
-            true, true, true, false, true, true, true, true, true, false, true, true,
+            true, true, true, false, false, true, true, true, true, true, false, true, true,
         ];
         assert_eq!(met, expected);
         assert!(section.body.contains("p50 450 ms, p99 499 ms (2 probes)"));

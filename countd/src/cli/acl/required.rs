@@ -16,7 +16,7 @@ use countd::maintenance::{
     erasure, import, jobs, rebuild, reconcile, restore, reverse, storage, sums, transposition,
 };
 use countd::query::reads::Queries;
-use countd::query::{history, ranks};
+use countd::query::{changes, history, ranks};
 use countd::redis::permissions::Permissions;
 use countd::redis::processes;
 use countd::redis::script::CounterBackend;
@@ -90,8 +90,7 @@ fn declared(
     }
     let mut declared = vec![(common.clone(), log::producer_permissions())];
     if roles.serves && config.changes.enabled {
-        let reads = Permissions::of_commands(countd::query::changes::PERMISSIONS);
-        declared.push((common.clone(), reads));
+        declared.push((common.clone(), changes::required_permissions()));
     }
     if roles.serves && config.limits.uses_redis() {
         declared.push((common.clone(), SharedLimiter::required_permissions()));

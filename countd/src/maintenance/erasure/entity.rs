@@ -51,6 +51,14 @@ impl Erasure {
                 }
                 "keys" => {
                     self.sweep(lease).await?;
+                    match self.store.keys().tagged() {
+                        true => "keysAgain",
+                        false => "traces",
+                    }
+                }
+                // A slot of a cluster can have moved to a node whose keys were visited before.
+                "keysAgain" => {
+                    self.sweep(lease).await?;
                     "traces"
                 }
                 // The step before may have been the last of an earlier attempt.

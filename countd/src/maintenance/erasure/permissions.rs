@@ -3,6 +3,7 @@
 use super::{counters, drain, latest, notes, read_streams, sweep, traces, uncounted};
 use crate::log::operator_permissions;
 use crate::redis::permissions::Permissions;
+use crate::redis::run_id;
 use crate::redis::script::CounterBackend;
 
 /// The permissions to erase entities and users.
@@ -12,6 +13,7 @@ pub fn required_permissions(backend: CounterBackend) -> Permissions {
         sweep::PERMISSIONS,
         notes::PERMISSIONS,
         read_streams::PERMISSIONS,
+        run_id::PERMISSIONS,
         traces::PERMISSIONS,
         uncounted::PERMISSIONS,
     ]

@@ -36,13 +36,18 @@ pub async fn run(config: Arc<Config>, store: Store, mut stop: watch::Receiver<bo
 }
 
 impl Erasure {
-    /// Runs each job that has not ended once.
+    /// Runs each job that has not ended once. A job that cannot be claimed or ended, because its key is damaged, does not stop the others.
     async fn run_active(&self, jobs: &Jobs) -> Result<(), StoreError> {
         let mut cursor = 0;
         loop {
             let (next, page) = jobs.active(cursor).await?;
             for job in page {
-                self.run_job(job).await?;
+                let id = job.1.clone();
+                match self.run_job(job).await {
+                    Err(error @ StoreError::Unavailable(_)) => return Err(error),
+                    Err(error) => tracing::warn!(job = %id, %error, "the job cannot be run now"),
+                    Ok(()) => {}
+                }
             }
             if next == 0 {
                 return Ok(());

@@ -8,6 +8,7 @@ use crate::domain::keys::KeyName;
 use crate::maintenance::jobs::{Lease, Target};
 use crate::redis::call::RedisCall;
 use crate::redis::day_states::day_metrics;
+use crate::redis::run_id::run_id;
 use crate::redis::script::{AUTHOR, ScriptTemplate};
 use redis::FromRedisValue;
 use redis::aio::ConnectionManager;
@@ -19,7 +20,6 @@ pub(super) static AUTHORED_BY: ScriptTemplate =
 
 /// Commands that this file sends.
 pub(super) const PERMISSIONS: &[&str] = &[
-    "INFO server",
     "SCAN 0",
     "UNLINK {dedup}",
     "UNLINK {limit}",
@@ -238,12 +238,4 @@ impl Erasure {
             cursor = next;
         }
     }
-}
-
-/// The run ID of a server. It changes when the server is restarted.
-async fn run_id(server: &mut ConnectionManager) -> Result<String, Problem> {
-    let info: String = redis::cmd("INFO").arg("server").query_async(server).await?;
-    let mut lines = info.lines();
-    let run_id = lines.find_map(|line| line.strip_prefix("run_id:"));
-    Ok(run_id.unwrap_or_default().trim().to_owned())
 }

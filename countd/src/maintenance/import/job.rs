@@ -6,6 +6,7 @@ use super::source::{FilePosition, Resume};
 use crate::domain::ids::Name;
 use crate::domain::keys::Partition;
 use crate::redis::permissions::Permissions;
+use crate::redis::run_id::{self, run_ids};
 use crate::redis::script::LoadedScript;
 use crate::redis::store::Store;
 use std::collections::HashMap;
@@ -25,7 +26,6 @@ const PERMISSIONS: &[&str] = &[
     "UNLINK {import_state}",
     "UNLINK {ids}",
     "UNLINK {import_names}",
-    "INFO server",
 ];
 
 /// The number of keys that a pipeline writes or deletes.
@@ -37,7 +37,9 @@ const APPLIED: &str = "applied";
 
 /// The permissions that the state of imports requires.
 pub fn required_permissions() -> Permissions {
-    Permissions::of_commands(PERMISSIONS).and(SAVE.required_permissions())
+    Permissions::of_commands(PERMISSIONS)
+        .and(Permissions::of_commands(run_id::PERMISSIONS))
+        .and(SAVE.required_permissions())
 }
 
 /// The stored state of an import, and the right of this run to change it.
@@ -164,7 +166,8 @@ impl Job {
     /// # Errors
     /// Another run has started, or Redis failed.
     pub async fn restart_after_loss(&mut self) -> Result<bool, ImportError> {
-        let servers = retry(ignore, || run_ids(&self.store)).await?;
+        let servers = retry(ignore, async || Ok(run_ids(&self.store).await?)).await?;
+        let servers = servers.join(",");
         let is_lost = !self.state.servers.is_empty() && self.state.servers != servers;
         if self.state.is_applied || self.state.servers == servers {
             return Ok(false);
@@ -302,21 +305,6 @@ impl Job {
 
 /// The progress already says that Redis is unavailable.
 fn ignore(_: &str) {}
-
-/// The run IDs of all masters, sorted.
-async fn run_ids(store: &Store) -> Result<String, ImportError> {
-    let mut run_ids = Vec::new();
-    for mut server in store.servers()? {
-        let info: String = redis::cmd("INFO")
-            .arg("server")
-            .query_async(&mut server)
-            .await?;
-        let lines = info.lines();
-        run_ids.extend(lines.filter_map(|line| Some(line.strip_prefix("run_id:")?.to_owned())));
-    }
-    run_ids.sort_unstable();
-    Ok(run_ids.join(","))
-}
 
 /// Deletes the state of an import, so that its name can be used again. Returns false if there was none.
 ///

@@ -40,6 +40,8 @@ impl Backfill<'_> {
                 return Ok(());
             }
             self.step("waiting for the consumers");
+            // Entries that a restarted server has lost are never committed.
+            self.check_servers().await?;
             // The heartbeat also keeps the layout current.
             member.heartbeat().await?;
             tokio::time::sleep(POLL).await;
@@ -83,6 +85,7 @@ impl Backfill<'_> {
                 return Ok(());
             }
             self.step("waiting for the outboxes");
+            self.check_servers().await?;
             member.heartbeat().await?;
             tokio::time::sleep(POLL).await;
         }

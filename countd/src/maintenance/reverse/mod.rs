@@ -19,6 +19,7 @@ use crate::redis::layout::{ReverseState, StoredLayout};
 use crate::redis::processes::{
     ProcessMember, consumer_without_heartbeat, is_anyone_behind, live_consumers,
 };
+use crate::redis::run_id::run_ids;
 use crate::redis::store::Store;
 use redis::RedisError;
 use std::collections::BTreeSet;
@@ -61,6 +62,8 @@ pub struct Backfill<'a> {
     waiting: BTreeSet<Partition>,
     waiting_facts: u64,
     facts: u64,
+    /// The run IDs of all masters when the scan began.
+    servers: Vec<String>,
     print: &'a mut dyn FnMut(&str, u64),
 }
 
@@ -92,6 +95,7 @@ impl<'a> Backfill<'a> {
             waiting: BTreeSet::new(),
             waiting_facts: 0,
             facts: 0,
+            servers: Vec::new(),
             print,
         })
     }
@@ -99,7 +103,7 @@ impl<'a> Backfill<'a> {
     /// Runs the backfill. Returns the number of facts that were read again.
     ///
     /// # Errors
-    /// A consumer is of an older version, or Redis failed.
+    /// A consumer is of an older version, a server was restarted, or Redis failed.
     pub async fn run(mut self) -> Result<u64, BackfillError> {
         let mut member = ProcessMember::new(self.store.clone());
         let result = self.run_as(&mut member).await;
@@ -121,6 +125,7 @@ impl<'a> Backfill<'a> {
             member.heartbeat().await?;
             tokio::time::sleep(left.min(Duration::from_secs(1))).await;
         }
+        self.servers = run_ids(&self.store).await?;
         // Compaction may move facts from a key that was not scanned yet to one that was. The second pass finds them there.
         let passes = if self.kind == FactKind::Daily { 2 } else { 1 };
         for _ in 0..passes {
@@ -129,11 +134,22 @@ impl<'a> Backfill<'a> {
             }
         }
         self.drain(member).await?;
+        self.check_servers().await?;
         if !self.store.layout().has_reverse(self.name) {
             self.record(ReverseState::On).await?;
         }
         self.wait_for_processes(member).await?;
         Ok(self.facts)
+    }
+
+    /// Checks that no server was restarted or replaced since the scan began: it may have lost the last entries of logs, and a scan that
+    /// continues on it may miss keys.
+    async fn check_servers(&self) -> Result<(), BackfillError> {
+        if run_ids(&self.store).await? == self.servers {
+            return Ok(());
+        }
+        let problem = "a Redis server was restarted or replaced meanwhile, and may have lost a part of the backfill: run it again";
+        Err(BackfillError::Refused(problem.to_owned()))
     }
 
     fn step(&mut self, step: &str) {

@@ -7,13 +7,14 @@ use crate::domain::error::StoreError;
 use crate::domain::ids::{Entity, Name};
 use crate::domain::keys::{KeyName, Partition, ReverseKey};
 use crate::maintenance::pace::Pace;
+use crate::redis::run_id::run_id;
 use crate::redis::script::CounterBackend;
 use redis::aio::ConnectionManager;
 use std::collections::{BTreeMap, BTreeSet};
 use tokio::sync::watch;
 
 /// Commands that this file sends.
-pub(super) const PERMISSIONS: &[&str] = &["SCAN 0 COUNT 1", "INFO server"];
+pub(super) const PERMISSIONS: &[&str] = &["SCAN 0 COUNT 1"];
 
 /// The number of keys that a step of `SCAN` looks at.
 const SCAN_COUNT: usize = 500;
@@ -92,11 +93,7 @@ impl Transposition {
         types: &mut BTreeSet<(Name, Name)>,
         stop: &watch::Receiver<bool>,
     ) -> Result<bool, StoreError> {
-        let mut info = redis::cmd("INFO");
-        info.arg("server");
-        let info: String = info.query_async(&mut visit.server).await?;
-        let run = info.lines().find_map(|line| line.strip_prefix("run_id:"));
-        let run = run.unwrap_or_default().trim().to_owned();
+        let run = run_id(&mut visit.server).await?;
         // Compaction may move facts from a key that was not visited yet to one that was. The second pass finds them there.
         let passes = if self.has_daily() { 2 } else { 1 };
         let field = Transposition::cursor_field(visit.lowest);

@@ -23,6 +23,7 @@ use crate::domain::ids::Name;
 use crate::domain::sweep_ages::{Sweep, SweepAges};
 use crate::maintenance::sums::{Lock, WAVE_PERMISSIONS, wave};
 use crate::redis::permissions::Permissions;
+use crate::redis::run_id;
 use crate::redis::script::CounterBackend;
 use crate::redis::store::Store;
 use crate::repair::{check_users_permissions, verify_permissions};
@@ -37,6 +38,7 @@ pub fn required_permissions() -> Permissions {
         &[
             WAVE_PERMISSIONS,
             keys::PERMISSIONS,
+            run_id::PERMISSIONS,
             state::PERMISSIONS,
             users::PERMISSIONS,
         ]

@@ -1,9 +1,9 @@
 //! Sends the changes to a client: first what it missed, then the events of the reader.
 
-use super::cursor::{Cursor, SKEW_MS};
+use super::cursor::{Cursor, EntryId, SKEW_MS};
 use super::event::ChangeEvent;
 use super::reader::MAX_CHANGES;
-use super::streams::{PAGE, groups, read};
+use super::streams::{PAGE, groups, read, read_ends};
 use crate::domain::changes::ChangedEntities;
 use crate::domain::error::StoreError;
 use crate::redis::store::Store;
@@ -16,6 +16,9 @@ use tokio::time::MissedTickBehavior;
 
 /// The interval at which a client without changes gets its position.
 pub const KEEP_ALIVE: Duration = Duration::from_secs(10);
+
+/// A stream that is read for a client: its partition, the place, and the last ID of the stream when the client came.
+type Replay = (u16, Cursor, Option<EntryId>);
 
 /// The client is gone.
 struct Gone;
@@ -99,6 +102,16 @@ impl Client {
         self.send(ChangeEvent::Reset { position }).await
     }
 
+    /// The streams, each with its end before its entries are read: the reader broadcasts later ones.
+    async fn replays_of(&self, group: Vec<u16>, from: u64) -> Result<Vec<Replay>, StoreError> {
+        let ends = read_ends(&self.store, &group).await?;
+        let streams = group.into_iter().zip(ends.streams);
+        let replay = |(partition, end): (u16, Result<_, _>)| {
+            end.map(|end| (partition, Cursor::at_time(from), end))
+        };
+        streams.map(replay).collect()
+    }
+
     /// Sends the changes since a time. They end after the first event of the reader that the client gets. Returns false if some of them
     /// are not retained.
     async fn replay(&self, from: u64) -> Result<Result<bool, StoreError>, Gone> {
@@ -111,21 +124,21 @@ impl Client {
         let store = &self.store;
         let mut changed = ChangedEntities::default();
         for group in groups(store) {
-            let mut pending: Vec<(u16, Cursor)> = group
-                .into_iter()
-                .map(|partition| (partition, Cursor::at_time(from)))
-                .collect();
+            let mut pending = match self.replays_of(group, from).await {
+                Ok(pending) => pending,
+                Err(error) => return Ok(Err(error)),
+            };
             while !pending.is_empty() {
                 let starts = pending.iter();
                 let starts: Vec<(u16, String)> = starts
-                    .map(|(partition, cursor)| (*partition, cursor.start()))
+                    .map(|(partition, cursor, _)| (*partition, cursor.start()))
                     .collect();
                 let pages = match read(store, &starts).await {
-                    Ok(read) => read.pages,
+                    Ok(read) => read.streams,
                     Err(error) => return Ok(Err(error)),
                 };
                 let mut full = Vec::new();
-                for ((partition, mut cursor), page) in pending.into_iter().zip(pages) {
+                for ((partition, mut cursor, end), page) in pending.into_iter().zip(pages) {
                     let entries = match page {
                         Ok(entries) => entries,
                         Err(error) => return Ok(Err(error)),
@@ -142,7 +155,9 @@ impl Client {
                         }
                     }
                     if is_full {
-                        full.push((partition, cursor));
+                        full.push((partition, cursor, end));
+                    } else if !cursor.has_reached(end) {
+                        return Ok(Ok(false));
                     }
                 }
                 pending = full;

@@ -78,6 +78,16 @@ impl Cursor {
         is_complete
     }
 
+    /// Whether a stream with this last ID has no entries after the place that were not read, be it that they were deleted. `None`: there
+    /// is no stream, so it was perhaps deleted.
+    pub fn has_reached(&self, end: Option<EntryId>) -> bool {
+        match (end, self.last) {
+            (None, _) => self.from_ms == 0,
+            (Some(end), Some(last)) => end <= last,
+            (Some(end), None) => end.ms < self.from_ms || end == EntryId::default(),
+        }
+    }
+
     /// Moves back by the skew of clocks: after a failover, later entries may have lower IDs.
     pub fn rewind(&mut self) {
         if self.known != EntryId::default() {
@@ -123,6 +133,21 @@ mod tests {
         assert!(!at().advance(id(6_000), id(5_000)), "trimmed");
         assert!(!at().advance(id(6_000), id(0)), "perhaps deleted");
         assert!(Cursor::at_time(0).advance(id(6_000), id(0)));
+    }
+
+    #[test]
+    fn a_last_id_after_the_last_entry_reveals_deleted_entries() {
+        let mut cursor = Cursor::at_time(10_000);
+        assert!(cursor.has_reached(Some(id(4_999))));
+        assert!(cursor.has_reached(Some(id(0))), "nothing was announced");
+        assert!(!cursor.has_reached(Some(id(5_000))));
+        assert!(!cursor.has_reached(None), "perhaps deleted");
+        assert!(Cursor::at_time(0).has_reached(None));
+        assert!(cursor.advance(id(6_000), id(4_999)));
+        // An entry that was appended after the last ID was read.
+        assert!(cursor.has_reached(Some(id(5_999))));
+        assert!(cursor.has_reached(Some(id(6_000))));
+        assert!(!cursor.has_reached(Some(id(6_001))));
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! Reads the streams of changes for all clients of the process.
 
-use super::cursor::Cursor;
+use super::cursor::{Cursor, EntryId};
 use super::event::ChangeEvent;
-use super::streams::{ChangeEntry, PAGE, groups, read, read_last};
+use super::streams::{ChangeEntry, PAGE, begin, groups, read, read_ends};
 use crate::domain::changes::ChangedEntities;
 use crate::domain::error::StoreError;
 use crate::redis::store::Store;
@@ -47,10 +47,13 @@ impl Reader {
     ) -> Result<Reader, StoreError> {
         let mut streams = BTreeMap::new();
         for group in groups(&store) {
-            let ends = read_last(&store, &group).await?;
-            for (partition, page) in group.into_iter().zip(ends.pages) {
-                let is_damaged = page.is_err();
-                let last = page.ok().and_then(|entries| Some(entries.first()?.id));
+            let ends = read_ends(&store, &group).await?;
+            for (partition, end) in group.into_iter().zip(ends.streams) {
+                let is_damaged = end.is_err();
+                let last = match end {
+                    Ok(None) => created(&store, partition).await,
+                    end => end.ok().flatten(),
+                };
                 let state = StreamState {
                     cursor: Cursor::after(last.unwrap_or_default()),
                     covered_ms: ends.now_ms,
@@ -96,7 +99,7 @@ impl Reader {
                 }
             };
             let mut full = Vec::new();
-            for ((partition, _), page) in from.into_iter().zip(read.pages) {
+            for ((partition, _), page) in from.into_iter().zip(read.streams) {
                 match page {
                     Ok(entries) => {
                         let is_full = entries.len() == PAGE;
@@ -164,6 +167,16 @@ impl Reader {
         );
         self.position.send_replace(Some(position));
     }
+}
+
+/// The last ID of a missing stream, which is created: otherwise a client that resumes could not know whether it has lost changes. `None` if
+/// it exists meanwhile, or cannot be created.
+async fn created(store: &Store, partition: u16) -> Option<EntryId> {
+    let created = begin(store, partition).await;
+    created.unwrap_or_else(|error| {
+        tracing::warn!(partition, %error, "the stream of changes cannot be created");
+        None
+    })
 }
 
 /// Broadcasts a reset if there is one, and the changes.

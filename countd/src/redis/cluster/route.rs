@@ -91,7 +91,7 @@ pub(super) fn target(command: &Cmd) -> Target {
             Some(b"0") => None,
             _ => args.next(),
         },
-        Some(b"CINT.MREAD" | b"RBM.PAGE") => args.nth(1),
+        Some(b"CINT.MREAD" | b"RBM.PAGE" | b"XINFO") => args.nth(1),
         Some(b"CTAB.PAGE") => args.nth(2),
         Some(b"XREAD") => {
             args.find(|arg| *arg == b"STREAMS");
@@ -137,6 +137,7 @@ mod tests {
             "CINT.MREAD 5 x:{7}",
             "CTAB.PAGE 5 1 x:{7} 1",
             "RBM.PAGE 42 x:{7}",
+            "XINFO STREAM x:{7}",
             "RBM.MARK x:{7} 42",
         ] {
             assert!(target(&command(text)) == seven, "{text}");
