@@ -147,6 +147,13 @@ fn counters_restored_by_a_hook_are_added_to() {
             "1) (integer) 0\n2) (nil)",
             "",
         ),
+        (
+            "RBM.ADD k 9",
+            "RBM.MMARK k 1 3",
+            &["RBM.ADD {k} 1 2 3"],
+            "1) 1) (integer) 0\n   2) (integer) 0\n2) (nil)",
+            "",
+        ),
     ];
     let mut fixture = Fixture::start();
     for (setup, line, commands, expected, read) in cases {
