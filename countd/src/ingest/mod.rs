@@ -6,6 +6,7 @@ pub mod adjustments;
 pub mod announcement;
 pub mod envelopes;
 mod execution;
+mod groups;
 pub mod limits;
 mod prepared;
 mod resets;
