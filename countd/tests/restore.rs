@@ -4,6 +4,7 @@
 
 use crate::groups::{Facts, act_in_groups};
 use crate::model::other_fact_stores;
+use crate::replay::setup::wait_until_archived as wait_until_counted_are_archived;
 use crate::support::invariants::Invariants;
 use crate::support::stores::{TestStore, cluster, module, objects, plain};
 use crate::support::verify::assert_matches_model;
@@ -265,14 +266,14 @@ fn groups_are_restored_and_rebuilt_from_the_archive() {
     let mut facts = Facts::new();
     act_in_groups(&store, &api, &mut facts);
     wait_until_drained(&store.server, PARTITIONS);
-    wait_until_archived(&store.server);
+    wait_until_counted_are_archived(&store);
     let snapshot = dir.path().join("yesterday.rdb");
     store.server.client().ok("SAVE");
     fs::copy(store.server.dir().join("dump.rdb"), &snapshot).expect("copied");
     // Some are counted before and some after the last offset of the snapshot.
     act_in_groups(&store, &api, &mut facts);
     wait_until_drained(&store.server, PARTITIONS);
-    wait_until_archived(&store.server);
+    wait_until_counted_are_archived(&store);
     let rebuild = ["rebuild", "--from", "earliest"];
     printed(&run(&store.server, &config, &rebuild));
     Invariants::new([&store.server], &config).assert();

@@ -65,8 +65,8 @@ pub fn facts_counts_and_events_agree_after_concurrent_changes(test_store: TestSt
 fn last_event(test_store: &TestStore, store: &str, uid: &str) -> bool {
     let mut exists = false;
     let log = test_store.log(TestStore::partition("note:1", PARTITIONS));
-    for entry in reply::array(test_store.server.client().ok(&format!("XRANGE {log} - +"))) {
-        let (metric, users, adds) = change_of(entry);
+    let entries = reply::array(test_store.server.client().ok(&format!("XRANGE {log} - +")));
+    for (metric, users, adds) in entries.into_iter().filter_map(change_of) {
         if metric == store && users.iter().any(|other| other == uid) {
             assert_ne!(adds, exists, "{store} {uid}: every event is a change");
             exists = adds;

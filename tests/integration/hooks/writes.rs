@@ -104,7 +104,7 @@ fn counters_restored_by_a_hook_are_added_to() {
         commands: command,
         creates: true,
     };
-    let cases: [(&str, &str, &'static [&'static str], &str, &str); 6] = [
+    let cases: [(&str, &str, &'static [&'static str], &str, &str); 7] = [
         (
             "CINT.INIT k 3",
             "CINT.INCRBY k 0 1",

@@ -68,7 +68,7 @@ impl Caller {
         let mut call = args![command, "likes"].to_vec();
         call.extend(members.iter().map(|member| member.to_string().into_bytes()));
         call.extend(args!["COUNT", "posts", "ROW", 7, 1, "EVENT", "log", "SEQ"]);
-        call.extend(args!["add", u8::from(add), "by", client, "nth", nth]);
+        call.extend(args!["add", u32::from(add), "by", client, "nth", nth]);
         if !many {
             call.extend(args!["members", members[0]]);
         }
