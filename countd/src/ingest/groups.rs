@@ -69,6 +69,10 @@ type ByKey = HashMap<GroupKey, Vec<Waiting>>;
 pub(super) struct Groups(Arc<Mutex<ByKey>>);
 
 /// What becomes of an action that arrives.
+#[allow(
+    clippy::large_enum_variant,
+    reason = "it exists for a moment, and boxing the action would cost an allocation"
+)]
 enum Arrival<'a> {
     /// No action like it is in progress: it is executed at once.
     First(PreparedAction, Turn<'a>),
