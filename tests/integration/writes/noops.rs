@@ -284,8 +284,8 @@ pub const NOOPS: &[Noop] = &[
         NO_COUNTER,
     ),
     noop(
-        &["XADD x 0-18446744073709551615 f v"],
-        "RBM.MMARK k 3 4 COUNT c 0 EVENT x SEQ f v",
+        &["XADD y 0-18446744073709551615 f v"],
+        "RBM.MMARK k 3 4 COUNT c 0 EVENT y SEQ f v",
         "(error) ERR ",
     ),
     noop(STRING, "RBM.MMARK k 1 2", WRONG_TYPE),
