@@ -3,12 +3,13 @@
 //! Each action is one Redis command, so it is executed completely or not at all. An action on a *once* metric is an `RBM.MARK` or
 //! `RBM.UNMARK`, or a script for the other fact stores; a repeat changes nothing. An action on a repeatable metric appends its
 //! event to the log; a repeat counts again unless it has an idempotency key. With a key, the check and the action are one script.
-//! Concurrent actions on one entity may be one `RBM.MMARK` (`groups`).
+//! Concurrent actions on one entity may be one `RBM.MMARK` (`group_execution`).
 
 pub use super::action::{Action, ActionOutcome};
 pub use super::prepared::PreparedAction;
 
-use super::groups::{GroupedAction, Groups};
+use super::grouped::GroupedAction;
+use super::groups::Groups;
 use super::prepared::{CountedEntity, ReplyKind};
 use super::windows::WindowedAction;
 use crate::domain::config::{Count, Metric, NamesAuthor, Nature, USER};

@@ -6,6 +6,8 @@ pub mod adjustments;
 pub mod announcement;
 pub mod envelopes;
 mod execution;
+mod group_execution;
+mod grouped;
 mod groups;
 pub mod limits;
 mod prepared;

@@ -1,7 +1,7 @@
 //! Actions as Redis commands, and the decoding of their replies.
 
 use super::action::ActionOutcome;
-use super::groups::GroupedAction;
+use super::grouped::GroupedAction;
 use super::windows::WindowedAction;
 use crate::domain::error::{Problem, StoreError};
 use crate::domain::ids::{Entity, Id};
