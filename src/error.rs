@@ -48,6 +48,8 @@ pub enum Error {
     IdExists,
     /// The server refused an inner command without an error message.
     Refused,
+    /// A keyspace hook of another module changes the members of a mark each time that its entry is appended.
+    Interference,
     /// An allocation failed.
     OutOfMemory,
     /// The server uses more than `maxmemory`, and the command would need more.
@@ -79,6 +81,9 @@ impl Error {
             Error::FencesDiffer => c"ERR fences differ",
             Error::IdExists => c"ERR id already exists",
             Error::Refused => c"ERR the server refused a part of the command",
+            Error::Interference => {
+                c"ERR a keyspace hook of another module keeps changing the members"
+            }
             Error::OutOfMemory => c"OOM the allocator has no more memory",
             Error::MemoryFull => c"OOM command not allowed when used memory > 'maxmemory'.",
         }

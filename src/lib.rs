@@ -80,6 +80,8 @@ static COMMANDS: &[CommandEntry] = &[
     command::<rbm::Adopt>(),
     command::<rbm::Mark>(),
     command::<rbm::Unmark>(),
+    command::<rbm::MMark>(),
+    command::<rbm::MUnmark>(),
     #[cfg(feature = "fault-injection")]
     command::<commands::fault::Panic>(),
 ];

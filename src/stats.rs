@@ -73,14 +73,14 @@ pub fn saturations() -> u64 {
     SATURATIONS.load(Relaxed)
 }
 
-/// Counts a MARK that has added a member.
-pub fn marked() {
-    MARKS.fetch_add(1, Relaxed);
+/// Counts the members that a mark has added.
+pub fn marked(members: u64) {
+    MARKS.fetch_add(members, Relaxed);
 }
 
-/// Counts an UNMARK that has removed a member.
-pub fn unmarked() {
-    UNMARKS.fetch_add(1, Relaxed);
+/// Counts the members that a mark has removed.
+pub fn unmarked(members: u64) {
+    UNMARKS.fetch_add(members, Relaxed);
 }
 
 /// Counts an APPLY that changed nothing because its batch was applied before, completely (`duplicate`) or in part.

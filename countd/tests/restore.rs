@@ -2,7 +2,9 @@
 //!
 //! This is the runbook of docs/countd/operations.md.
 
+use crate::groups::{Facts, act_in_groups};
 use crate::model::other_fact_stores;
+use crate::replay::setup::wait_until_archived as wait_until_counted_are_archived;
 use crate::support::invariants::Invariants;
 use crate::support::stores::{TestStore, cluster, module, objects, plain};
 use crate::support::verify::assert_matches_model;
@@ -246,6 +248,46 @@ fn assert_restored(mut store: TestStore, metrics: &str) {
     // The restored data has an archive that continues.
     let verified = printed(&run(&store.server, config, &["archive", "verify"]));
     assert!(verified.contains(" entries"), "{verified}");
+}
+
+/// Events of groups that are later than the snapshot, and the rebuild of what the archive has.
+#[test]
+fn groups_are_restored_and_rebuilt_from_the_archive() {
+    let mut store = module();
+    let dir = TempDir::new();
+    let config = config(&dir.path().join("archive"), "");
+    let settings = Settings {
+        command: "all",
+        config: &config,
+    };
+    set_schema(&store.server, &config);
+    let mut countd = Countd::with(&store.server, &settings);
+    let api = countd.api();
+    let mut facts = Facts::new();
+    act_in_groups(&store, &api, &mut facts);
+    wait_until_drained(&store.server, PARTITIONS);
+    wait_until_counted_are_archived(&store);
+    let snapshot = dir.path().join("yesterday.rdb");
+    store.server.client().ok("SAVE");
+    fs::copy(store.server.dir().join("dump.rdb"), &snapshot).expect("copied");
+    // Some are counted before and some after the last offset of the snapshot.
+    act_in_groups(&store, &api, &mut facts);
+    wait_until_drained(&store.server, PARTITIONS);
+    wait_until_counted_are_archived(&store);
+    let rebuild = ["rebuild", "--from", "earliest"];
+    printed(&run(&store.server, &config, &rebuild));
+    Invariants::new([&store.server], &config).assert();
+    let expected = digests(&store.server);
+    countd.stop();
+    store.server.kill();
+    start_from_snapshot(&mut store.server, &snapshot);
+    assert_ne!(digests(&store.server), expected, "the snapshot is older");
+    let restored = printed(&run(&store.server, &config, &["restore"]));
+    assert!(restored.starts_with("restored"), "{restored}");
+    countd.launch();
+    wait_until_drained(&store.server, PARTITIONS);
+    assert_eq!(digests(&store.server), expected);
+    Invariants::new([&store.server], &config).assert();
 }
 
 #[test]

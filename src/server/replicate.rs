@@ -1,5 +1,6 @@
 //! Replication of changes to replicas and the append-only file.
 
+use std::cell::Cell;
 use std::ffi::CStr;
 
 use redis_module::raw;
@@ -7,13 +8,18 @@ use redis_module::raw;
 use super::api::api;
 use super::call::Call;
 use super::string::c_text;
+use crate::scratch::Scratch;
+
+thread_local! {
+    static HANDLES: Cell<Vec<*mut raw::RedisModuleString>> = const { Cell::new(Vec::new()) };
+}
 
 /// An option of a command with its integer, such as `LEN 5`.
 pub type IntOption = (&'static CStr, i64);
 
 /// The form in which a change is replicated.
 #[derive(Clone, Copy)]
-pub enum Replicate {
+pub enum Replicate<'a> {
     /// As the client sent it.
     Verbatim,
     /// The client's arguments with an option inserted, because the replica's settings may imply another value.
@@ -31,6 +37,8 @@ pub enum Replicate {
         command: &'static CStr,
         /// The positions of the client's arguments to pass on.
         args: [Option<usize>; 3],
+        /// The positions of further ones, after these.
+        more: &'a [usize],
         /// An integer after these arguments, and an option after the integer.
         number: Option<(i64, Option<IntOption>)>,
     },
@@ -62,8 +70,13 @@ impl Call<'_> {
             Replicate::Effect {
                 command,
                 args,
+                more,
                 number,
-            } => self.replicate_effect(command, args, number),
+            } => self.replicate_effect(
+                command,
+                args.into_iter().flatten().chain(more.iter().copied()),
+                number,
+            ),
         }
     }
 
@@ -92,16 +105,13 @@ impl Call<'_> {
     fn replicate_effect(
         &self,
         command: &CStr,
-        args: [Option<usize>; 3],
+        args: impl Iterator<Item = usize>,
         number: Option<(i64, Option<IntOption>)>,
     ) {
-        let mut names: [*mut raw::RedisModuleString; 3] = [std::ptr::null_mut(); 3];
-        let mut count = 0;
-        for i in args.into_iter().flatten() {
-            names[count] = self.handle(i);
-            count += 1;
-        }
-        let (ctx, command, names) = (self.ctx(), command.as_ptr(), names.as_ptr());
+        let mut handles = Scratch::take(&HANDLES);
+        handles.extend(args.map(|i| self.handle(i)));
+        let (ctx, command) = (self.ctx(), command.as_ptr());
+        let (names, count) = (handles.as_ptr(), handles.len());
         match number {
             None => api!(RedisModule_Replicate(
                 ctx,

@@ -18,7 +18,8 @@ pub struct StreamEntry {
 }
 
 impl StreamEntry {
-    /// Appends the fields and values from argument `fields` on to the stream named by argument `stream`.
+    /// Appends the fields and values from argument `fields` on, and then the field `more` with its value, to the stream named
+    /// by argument `stream`.
     ///
     /// If XADD fails (memory is full, or the ID is not larger than the last), its error is the reply of the call,
     /// nothing has changed, and the result is None. Runs hooks: every key may have changed afterwards.
@@ -27,19 +28,34 @@ impl StreamEntry {
         stream: usize,
         id: &CStr,
         fields: usize,
+        more: Option<(&CStr, &[u8])>,
     ) -> Option<StreamEntry> {
         let call = keys.call();
-        let data = call.handles(fields);
+        let (ctx, name, data) = (keys.ctx(), call.handle(stream), call.handles(fields));
         // `!` replicates, `E` returns errors as replies, `M` fails when memory is full.
-        let reply = api!(RedisModule_Call(
-            keys.ctx(),
-            c"XADD".as_ptr(),
-            c"!EMscv".as_ptr(),
-            call.handle(stream),
-            id.as_ptr(),
-            data.as_ptr(),
-            data.len()
-        ));
+        let reply = match more {
+            None => api!(RedisModule_Call(
+                ctx,
+                c"XADD".as_ptr(),
+                c"!EMscv".as_ptr(),
+                name,
+                id.as_ptr(),
+                data.as_ptr(),
+                data.len()
+            )),
+            Some((field, value)) => api!(RedisModule_Call(
+                ctx,
+                c"XADD".as_ptr(),
+                c"!EMscvcb".as_ptr(),
+                name,
+                id.as_ptr(),
+                data.as_ptr(),
+                data.len(),
+                field.as_ptr(),
+                value.as_ptr(),
+                value.len()
+            )),
+        };
         let entry = StreamEntry { reply, stream };
         if entry.was_appended() {
             call.begin_effects();

@@ -176,6 +176,7 @@ fn mark_needs_no_xadd_permission() {
 #[test]
 fn mark_needs_write_permission_on_the_stream() {
     let (mut admin, mut marks, _server) = server_with_marks();
+    admin.ok("ACL SETUSER marks +rbm.mmark +rbm.munmark");
     admin.ok("XADD log:1 0-1 user 1");
     admin.ok("XADD other 0-1 user 1");
     admin.ok("RBM.ADD rbm:1 1");
@@ -189,8 +190,14 @@ fn mark_needs_write_permission_on_the_stream() {
     ] {
         admin.ok(&format!("ACL SETUSER marks resetkeys {keys}"));
         for member in [1, 2] {
-            for command in ["RBM.MARK", "RBM.UNMARK"] {
-                let line = format!("{command} rbm:1 {member} COUNT cnt:1 0 EVENT log:1 user 1");
+            for (command, more) in [
+                ("RBM.MARK", ""),
+                ("RBM.UNMARK", ""),
+                ("RBM.MMARK", "5"),
+                ("RBM.MUNMARK", "5"),
+            ] {
+                let members = format!("{member} {more}");
+                let line = format!("{command} rbm:1 {members} COUNT cnt:1 0 EVENT log:1 user 1");
                 assert!(is_denied(&mut marks, &line), "{keys}: {line}");
                 let dry = admin.run(&format!("ACL DRYRUN marks {line}"));
                 assert!(dry != "OK", "{keys}: {line}: {dry}");
@@ -200,10 +207,16 @@ fn mark_needs_write_permission_on_the_stream() {
     admin.ok("ACL SETUSER marks resetkeys ~rbm:* ~cnt:* %W~log:*");
     assert!(is_denied(&mut marks, "RBM.MARK rbm:1 1 EVENT other user 1"));
     assert!(is_denied(&mut marks, "RBM.MARK rbm:1 9 EVENT other user 1"));
+    assert!(is_denied(
+        &mut marks,
+        "RBM.MMARK rbm:1 8 9 EVENT other user 1"
+    ));
     assert_eq!(admin.digest(), before);
     let line = "RBM.MARK rbm:1 9 COUNT cnt:1 0 EVENT log:1 user 1";
     assert_eq!(marks.run(line), "1) (integer) 1\n2) (integer) 2");
-    admin.expect("XLEN log:1", "(integer) 2");
+    let line = "RBM.MMARK rbm:1 9 10 11 COUNT cnt:1 0 EVENT log:1 user 1";
+    assert!(marks.run(line).ends_with("\n2) (integer) 4"));
+    admin.expect("XLEN log:1", "(integer) 3");
 }
 
 #[test]
@@ -290,7 +303,7 @@ fn expected_categories(admin: &mut Client, version: Version) -> BTreeMap<String,
     named.collect()
 }
 
-const FAST: [&str; 17] = [
+const FAST: [&str; 19] = [
     "cint.get",
     "cint.getset",
     "cint.incrby",
@@ -306,6 +319,8 @@ const FAST: [&str; 17] = [
     "rbm.info",
     "rbm.mark",
     "rbm.mcontains",
+    "rbm.mmark",
+    "rbm.munmark",
     "rbm.rem",
     "rbm.unmark",
 ];

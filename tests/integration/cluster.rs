@@ -60,6 +60,13 @@ fn keys_may_be_named_like_options() {
     }
     client.expect(call, "1) (integer) 1\n2) (integer) 1");
     client.expect("XLEN LEN", "(integer) 1");
+    let call = "RBM.MMARK COUNT 2 3 COUNT EVENT 0 EVENT LEN LEN COUNT";
+    let keys = command_keys(&mut client, "GETKEYS", &split(call));
+    assert_eq!(
+        reply::format(&keys),
+        "1) \"COUNT\"\n2) \"EVENT\"\n3) \"LEN\""
+    );
+    assert!(client.run(call).ends_with("\n2) (integer) 3"));
 }
 
 /// A truncated call has no keys, wherever it is cut.
@@ -75,6 +82,10 @@ fn malformed_marks_have_no_keys() {
         (
             "RBM.MARK r 1 COUNT t ROW 7 0 LEN 3 EVENT x SEQ MAXLEN 9 f v g w",
             [3, 8, 10, 17, 19],
+        ),
+        (
+            "RBM.MMARK r 1 2 COUNT c 0 EVENT x SEQ MAXLEN 9 f v g w",
+            [3, 4, 7, 14, 16],
         ),
     ];
     for (line, complete) in calls {
@@ -196,6 +207,8 @@ fn keys_in_different_slots_are_refused() {
         "cint.mread",
         "ctab.page",
         "rbm.mark",
+        "rbm.mmark",
+        "rbm.munmark",
         "rbm.op",
         "rbm.opcard",
         "rbm.page",

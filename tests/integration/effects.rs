@@ -135,7 +135,10 @@ fn effects(
         text.is_some_and(|text| text.starts_with(kind))
     };
     // A mark changes the stream, then the set, then the counter.
-    let marks = matches!(name, "rbm.mark" | "rbm.unmark");
+    let marks = matches!(
+        name,
+        "rbm.mark" | "rbm.unmark" | "rbm.mmark" | "rbm.munmark"
+    );
     let mut in_order: Vec<&Vec<u8>> = changed.iter().copied().collect();
     in_order.sort_by_key(|key| (!is(key, "stream"), !is(key, "RoaringBM")));
     let mut events = Vec::new();

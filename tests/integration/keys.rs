@@ -178,6 +178,24 @@ pub const KEYS: &[Keys] = &[
         "RBM.MARK VERIFY 1 count VERIFY2 0 verify event x f v",
         &[("VERIFY", CHANGED), ("VERIFY2", CHANGED), ("x", APPENDED)],
     ),
+    row("RBM.MMARK r 1", &[("r", CHANGED)]),
+    row(
+        "RBM.MMARK r 1 2 3 COUNT c 0",
+        &[("r", CHANGED), ("c", CHANGED)],
+    ),
+    row(
+        "RBM.MMARK COUNT 1 2 count EVENT row 7 0 len 3 verify event x COUNT y",
+        &[("COUNT", CHANGED), ("EVENT", CHANGED), ("x", APPENDED)],
+    ),
+    row(
+        "RBM.MMARK r 1 2 EVENT x MAXLEN 9 EVENT y",
+        &[("r", CHANGED), ("x", APPENDED)],
+    ),
+    row("RBM.MUNMARK r 1 2", &[("r", CHANGED)]),
+    row(
+        "RBM.MUNMARK r 1 2 COUNT t ROW 7 0 EVENT x f v",
+        &[("r", CHANGED), ("t", CHANGED), ("x", APPENDED)],
+    ),
     row("RBM.UNMARK r 1", &[("r", CHANGED)]),
     row(
         "RBM.UNMARK r 1 COUNT c 0",

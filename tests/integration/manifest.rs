@@ -11,7 +11,7 @@ use std::fs;
 const NO_KEYS: [(&str, &str); 0] = [];
 
 /// The flags of every command, except `module`.
-const FLAGS: [(&str, &str); 54] = [
+const FLAGS: [(&str, &str); 56] = [
     ("cint.init", "write denyoom"),
     ("cint.get", "readonly fast"),
     ("cint.mget", "readonly"),
@@ -66,6 +66,8 @@ const FLAGS: [(&str, &str); 54] = [
     ("rbm.adopt", "write denyoom"),
     ("rbm.mark", "write denyoom fast movablekeys"),
     ("rbm.unmark", "write fast movablekeys"),
+    ("rbm.mmark", "write denyoom fast movablekeys"),
+    ("rbm.munmark", "write fast movablekeys"),
 ];
 
 /// The registered commands in lower case.

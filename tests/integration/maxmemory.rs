@@ -18,7 +18,7 @@ const DATA: [&str; 7] = [
 ];
 
 /// Every command that can use more memory, on existing and on missing keys.
-const GROWING: [&str; 33] = [
+const GROWING: [&str; 35] = [
     "CINT.INIT new 5",
     "CINT.INCRBY c 0 1",
     "CINT.INCRBY c 9 1 LEN 10",
@@ -47,6 +47,8 @@ const GROWING: [&str; 33] = [
     "RBM.ADOPT set",
     "RBM.MARK new 1",
     "RBM.MARK r 99 COUNT c 0 EVENT x f v",
+    "RBM.MMARK new 1 2",
+    "RBM.MMARK r 98 99 COUNT c 0 EVENT x f v",
     "RBM.ADD r 99",
     "RBM.ADD new 1",
     "RBM.OP OR r r q",
@@ -131,8 +133,8 @@ fn exactly_growing_commands_have_denyoom() {
     let server = Server::start();
     let mut client = server.client();
     let mut writes = commands_with(&mut client, "write");
-    // Removals free memory. UNMARK refuses its event itself.
-    for name in ["ctab.del", "rbm.rem", "rbm.unmark"] {
+    // Removals free memory. UNMARK and MUNMARK refuse their event themselves.
+    for name in ["ctab.del", "rbm.rem", "rbm.unmark", "rbm.munmark"] {
         assert!(writes.remove(name), "{name} writes");
     }
     assert_eq!(commands_with(&mut client, "denyoom"), writes);

@@ -59,6 +59,7 @@ fn refused_creation_has_no_effects() {
         "CTAB.MAPPLY k 4 0 0 1 0 1",
         "RBM.MARK k 1 COUNT c 0",
         "RBM.MARK k 1 COUNT c ROW 7 0",
+        "RBM.MMARK k 1 2 COUNT c 0",
     ];
     for call in calls {
         let (reply, effects) = observer.observe(&[], |writer| writer.run(call));

@@ -149,8 +149,14 @@ impl Random {
             }
             13 => self.apply(c),
             14 => args!["RBM.ADOPT", r].to_vec(),
-            15 => self.mark("RBM.MARK", r),
-            16 => self.mark("RBM.UNMARK", r),
+            15 => match self.below(2) {
+                0 => self.mark("RBM.MARK", r),
+                _ => self.mark("RBM.MMARK", r),
+            },
+            16 => match self.below(2) {
+                0 => self.mark("RBM.UNMARK", r),
+                _ => self.mark("RBM.MUNMARK", r),
+            },
             17..=26 => self.table_write(),
             _ => {
                 let set: RoaringTreemap = self.members().into_iter().collect();
@@ -243,9 +249,12 @@ impl Random {
         call
     }
 
-    /// A mark with or without a count and an event. Streams are `x0` and `x1`.
+    /// A mark of one or several members, with or without a count and an event. Streams are `x0` and `x1`.
     fn mark(&mut self, command: &str, key: String) -> Command {
         let mut call = args![command, key, self.member()].to_vec();
+        if matches!(command, "RBM.MMARK" | "RBM.MUNMARK") {
+            call.extend(self.members().iter().map(decimal));
+        }
         if self.below(2) == 0 {
             let counter = match self.below(2) {
                 0 => args![self.key('c'), self.idx()].to_vec(),

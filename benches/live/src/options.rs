@@ -28,7 +28,7 @@ struct Arguments {
     /// Many keys: control, incrby, batchincr, dump, mread, apply.
     /// Few keys: hot-incrby, hot-batchincr.
     /// Rows of a table: ctab-incrby, ctab-batchincr, ctab-mread, ctab-page.
-    /// Sets: contains, add, mark; or a single comparison such as contains-snowflake-one
+    /// Sets: contains, add, mark, mmark; or a single comparison such as contains-snowflake-one
     /// (snowflake, sparse or dense; one, many or ints), contains-successive.
     /// Memory: entities, rows, members.
     /// Others: library (without a server), stalls, persistence, table-sizes, countd, countd-bytes,

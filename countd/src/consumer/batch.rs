@@ -96,7 +96,7 @@ pub struct Batch {
     pub outcomes: Outcomes,
     /// The entities of a sample of the events.
     pub sampled: Vec<Entity>,
-    /// The number of entries that the batch counts.
+    /// The number of entries that the batch counts; each event of a group is one.
     pub applied: u64,
     /// The number of derived events and envelopes that were counted before.
     pub duplicates: u64,
@@ -174,7 +174,7 @@ impl Batch {
             || self.outbox.values().any(has_increment)
     }
 
-    /// The number of log entries in it.
+    /// The number of log entries in it; each event of a group is one.
     pub fn entry_count(&self) -> u64 {
         self.applied + self.duplicates + self.dead_letters.len() as u64
     }

@@ -1,6 +1,8 @@
 //! Decodes log entries.
 
-use crate::domain::event::{Check, Derived, Envelope, Event, Journal, NewAuthor, Reread};
+use crate::domain::event::{
+    Check, Derived, Envelope, Event, GroupEvent, Journal, NewAuthor, Reread,
+};
 use crate::domain::ids::{Entity, Id, Name};
 use crate::domain::text::brief;
 use crate::log::{EntryKind, LogEntry};
@@ -12,6 +14,8 @@ const MAX_DERIVED_LEN: usize = 8 * 1024 * 1024;
 pub enum DecodedEntry {
     /// An event, and the id of its envelope if it has one.
     Event(Event, Option<Id>),
+    /// The events of a group, which count together or not at all. There is at least one.
+    Group(Vec<Event>),
     /// A derived event.
     Derived(Derived),
     /// A new author of an entity.
@@ -43,12 +47,28 @@ pub struct ReadFacts {
 }
 
 impl DecodedEntry {
-    /// The event's timestamp in milliseconds since 1970, if it has one.
-    pub fn timestamp(&self) -> Option<u64> {
+    /// The event, or the first of a group: all of its events have the same class and time.
+    pub fn first_event(&self) -> Option<&Event> {
         match self {
-            DecodedEntry::Event(event, _) => Some(event.ts).filter(|ts| *ts > 0),
+            DecodedEntry::Event(event, _) => Some(event),
+            DecodedEntry::Group(events) => events.first(),
             _ => None,
         }
+    }
+
+    /// The number of events: 1, or those of a group.
+    pub fn event_count(&self) -> usize {
+        match self {
+            DecodedEntry::Group(events) => events.len(),
+            _ => 1,
+        }
+    }
+
+    /// The event's timestamp in milliseconds since 1970, if it has one.
+    pub fn timestamp(&self) -> Option<u64> {
+        self.first_event()
+            .map(|event| event.ts)
+            .filter(|ts| *ts > 0)
     }
 }
 
@@ -62,6 +82,7 @@ pub fn decode(entry: &LogEntry) -> DecodedEntry {
         EntryKind::Event => {
             serde_json::from_slice(&entry.payload).map(|event| DecodedEntry::Event(event, None))
         }
+        EntryKind::Group => serde_json::from_slice(&entry.payload).map(open_group),
         EntryKind::Envelope => serde_json::from_slice(&entry.payload).map(open_envelope),
         EntryKind::Derived => serde_json::from_slice(&entry.payload).map(DecodedEntry::Derived),
         EntryKind::Author => serde_json::from_slice(&entry.payload).map(DecodedEntry::Author),
@@ -70,11 +91,19 @@ pub fn decode(entry: &LogEntry) -> DecodedEntry {
         EntryKind::Journal => serde_json::from_slice(&entry.payload).map(DecodedEntry::Journal),
         EntryKind::Unknown => {
             return DecodedEntry::Invalid(
-                "an entry with other fields than e, o, d, a, b, c or j".to_owned(),
+                "an entry with other fields than e, g, o, d, a, b, c or j".to_owned(),
             );
         }
     };
     decoded.unwrap_or_else(|error| DecodedEntry::Invalid(format!("malformed: {}", brief(&error))))
+}
+
+fn open_group(group: GroupEvent) -> DecodedEntry {
+    let events = group.into_events();
+    match events.is_empty() {
+        true => DecodedEntry::Invalid("a group without users".to_owned()),
+        false => DecodedEntry::Group(events),
+    }
 }
 
 fn open_envelope(envelope: Envelope<'_>) -> DecodedEntry {

@@ -73,21 +73,21 @@ pub async fn load_schemas(
     let mut metrics: HashMap<&Name, HashSet<&str>> = HashMap::new();
     let mut classes = EventClassCache::new();
     for entry in entries {
-        match entry {
-            DecodedEntry::Event(event, _) => {
-                let of_class = classes.get_or_insert_with(event, || class_schemas(event, config));
-                let ClassSchemas {
-                    metric,
-                    counted_by,
-                    credits_by,
-                } = *of_class;
-                if let Some(id) = counted_by.filter(|_| !event.counted) {
-                    metrics.entry(id).or_default().insert(metric);
-                }
-                if let Some(id) = credits_by {
-                    metrics.entry(id).or_default();
-                }
+        if let Some(event) = entry.first_event() {
+            let of_class = classes.get_or_insert_with(event, || class_schemas(event, config));
+            let ClassSchemas {
+                metric,
+                counted_by,
+                credits_by,
+            } = *of_class;
+            if let Some(id) = counted_by.filter(|_| !event.counted) {
+                metrics.entry(id).or_default().insert(metric);
             }
+            if let Some(id) = credits_by {
+                metrics.entry(id).or_default();
+            }
+        }
+        match entry {
             DecodedEntry::Check(check) => {
                 if let Some(id) = config.schema_of(&check.etype).flatten() {
                     let checked = metrics.entry(id).or_default();

@@ -21,6 +21,7 @@ pub use member::MemberSource;
 pub use recount::{recount, recount_permissions};
 pub use set::{decode_page as decode_set_page, set_page, set_page_permissions};
 pub use store::{
-    CounterField, Fact, FactChange, FactPage, FactStore, InvalidCursor, counter_call, decode_change,
+    CounterField, Fact, FactChange, FactGroup, FactPage, FactStore, InvalidCursor, counter_call,
+    decode_change, decode_group,
 };
 pub use stores::FactStores;

@@ -1,8 +1,12 @@
-//! Facts in the module's id sets: 64-bit ids. `RBM.MARK` changes fact, counter and log atomically.
+//! Facts in the module's id sets: 64-bit ids. `RBM.MARK` changes fact, counter and log atomically, and `RBM.MMARK` several facts with
+//! one event.
 
 use super::card::CardSource;
 use super::member::MemberSource;
-use super::store::{Fact, FactChange, FactPage, FactStore, InvalidCursor, check_numeric_uid};
+use super::store::{
+    CounterField, Fact, FactChange, FactGroup, FactPage, FactStore, InvalidCursor,
+    check_numeric_uid,
+};
 use crate::domain::error::{StoreError, UnsupportedUserId};
 use crate::domain::ids::{Entity, Id, Name};
 use crate::domain::keys::Keys;
@@ -26,6 +30,16 @@ const PERMISSIONS: &[&str] = &[
     "RBM.SCAN {ids} 0 COUNT 1 REV",
 ];
 
+/// Commands on groups, which no script calls.
+const GROUP_PERMISSIONS: &[&str] = &[
+    "RBM.MMARK {ids} 0 EVENT {log} SEQ g x",
+    "RBM.MMARK {ids} 0 COUNT {counters} 0 LEN 1",
+    "RBM.MMARK {ids} 0 COUNT {tables} ROW 0 0 LEN 1",
+    "RBM.MUNMARK {ids} 0 EVENT {log} SEQ g x",
+    "RBM.MUNMARK {ids} 0 COUNT {counters} 0 LEN 1",
+    "RBM.MUNMARK {ids} 0 COUNT {tables} ROW 0 0 LEN 1",
+];
+
 /// The index of the row in the arguments of `RBM.MARK key member COUNT table ROW id`.
 const ROW: usize = 6;
 /// About the length of a key.
@@ -34,6 +48,22 @@ const KEY_BYTES: usize = 40;
 /// Facts in the module's id sets.
 #[derive(Clone, Copy)]
 pub struct RbmFacts(pub Keys);
+
+/// Adds the arguments of the counter, of which `counter_args` are those of scripts.
+fn add_count<'a>(
+    args: &mut Vec<&'a str>,
+    counter: &'a CounterField,
+    [row, idx, len, _]: &'a [String; 4],
+) {
+    args.extend(["COUNT", counter.at.key()]);
+    if !row.is_empty() {
+        args.extend(["ROW", row]);
+    }
+    args.extend([idx.as_str(), "LEN", len]);
+    if counter.verify {
+        args.push("VERIFY");
+    }
+}
 
 impl FactStore for RbmFacts {
     fn check_uid(&self, uid: &Id) -> Result<(), UnsupportedUserId> {
@@ -56,17 +86,10 @@ impl FactStore for RbmFacts {
         let mut args = vec![name, &facts, uid.as_str()];
         let counter = change
             .counter
-            .map(|counter| (counter.at.key(), counter.script_args()));
-        if let Some((key, [row, idx, len, _])) = &counter {
-            keys.push(key);
-            args.extend(["COUNT", key]);
-            if !row.is_empty() {
-                args.extend(["ROW", row]);
-            }
-            args.extend([idx.as_str(), "LEN", len]);
-            if change.counter.is_some_and(|counter| counter.verify) {
-                args.push("VERIFY");
-            }
+            .map(|counter| (counter, counter.script_args()));
+        if let Some((counter, counter_args)) = &counter {
+            keys.push(counter.at.key());
+            add_count(&mut args, counter, counter_args);
         }
         keys.push(stream);
         args.extend(["EVENT", stream, "SEQ", EntryKind::Event.field(), event]);
@@ -80,6 +103,25 @@ impl FactStore for RbmFacts {
             (None, (None, None)) => RedisCall::guarded(&args, &keys, change.guard),
             (None, counting) => RedisCall::of_counter(&args, &keys, change.guard, counting),
         }
+    }
+
+    fn changes_groups(&self) -> bool {
+        true
+    }
+
+    fn change_group(&self, group: &FactGroup<'_>) -> Option<RedisCall> {
+        let name = match group.op {
+            Op::Add => "RBM.MMARK",
+            Op::Remove => "RBM.MUNMARK",
+        };
+        let facts = self.0.facts(group.metric, group.entity);
+        let counter_args = group.counter.script_args();
+        let mut args = vec![name, &facts];
+        args.extend(group.uids.iter().map(|uid| uid.as_str()));
+        add_count(&mut args, group.counter, &counter_args);
+        let (stream, event) = group.event;
+        args.extend(["EVENT", stream, "SEQ", EntryKind::Group.field(), event]);
+        Some(RedisCall::guarded(&args, &[], None))
     }
 
     fn contains(&self, fact: &Fact<'_>) -> RedisCall {
@@ -144,6 +186,8 @@ impl FactStore for RbmFacts {
     }
 
     fn required_permissions(&self) -> Permissions {
-        RedisCall::guarded_permissions(PERMISSIONS).and(RedisCall::counter_permissions())
+        RedisCall::guarded_permissions(PERMISSIONS)
+            .and(Permissions::of_commands(GROUP_PERMISSIONS))
+            .and(RedisCall::counter_permissions())
     }
 }

@@ -92,6 +92,23 @@ pub struct FactChange<'a> {
     pub author: Option<&'a NamedAuthor>,
 }
 
+/// The same change of the facts of several users, with a counter.
+pub struct FactGroup<'a> {
+    /// The metric.
+    pub metric: &'a Name,
+    /// The entity.
+    pub entity: &'a Entity,
+    /// The users, whose ids must be supported.
+    pub uids: &'a [&'a Id],
+    /// Whether the facts are added or removed.
+    pub op: Op,
+    /// The counter that changes in the same step, by the number of facts that change. No migration moves it.
+    pub counter: &'a CounterField,
+    /// The log, and the JSON of the [`GroupEvent`](crate::domain::event::GroupEvent) that is appended to it in the same step, if a fact
+    /// changes.
+    pub event: (&'a str, &'a str),
+}
+
 /// A cursor that the fact store did not return.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InvalidCursor;
@@ -116,6 +133,16 @@ pub trait FactStore: Send + Sync {
     /// The call that changes a fact. [`decode_change`] decodes its reply, which is nil if the idempotency key exists. The user's id
     /// must be supported.
     fn change(&self, change: &FactChange<'_>) -> RedisCall;
+
+    /// Whether [`change_group`](Self::change_group) has a call.
+    fn changes_groups(&self) -> bool {
+        false
+    }
+
+    /// The call that changes the facts of several users in one step. [`decode_group`] decodes its reply. `None` if the store has none.
+    fn change_group(&self, _group: &FactGroup<'_>) -> Option<RedisCall> {
+        None
+    }
 
     /// The call that reads whether a fact exists. Its reply is 0 or 1. The user's id must be supported.
     fn contains(&self, fact: &Fact<'_>) -> RedisCall;
@@ -178,6 +205,15 @@ pub fn decode_change(reply: Value) -> Result<(bool, Option<u64>), StoreError> {
     let (changed, count) = <(u8, Option<u64>)>::from_redis_value(reply)
         .map_err(|error| StoreError::Unexpected(format!("the change of a fact: {error}")))?;
     Ok((changed == 1, count))
+}
+
+/// Decodes the reply of [`FactStore::change_group`]: for each user whether the fact changed, and the counter's new value.
+///
+/// # Errors
+/// The reply is malformed.
+pub fn decode_group(reply: Value) -> Result<(Vec<bool>, Option<u64>), StoreError> {
+    <(Vec<bool>, Option<u64>)>::from_redis_value(reply)
+        .map_err(|error| StoreError::Unexpected(format!("the change of several facts: {error}")))
 }
 
 /// Checks that a user's id is an unsigned 64-bit integer, which id sets require.

@@ -57,7 +57,7 @@ pub async fn action(
     }
     let prepared = app.actions.prepare(&metric, &action, &trace_id).await?;
     app.limits.users.acquire(&action.uid, 1).await?;
-    let mut outcome = app.actions.execute(&prepared).await?;
+    let mut outcome = app.actions.execute(prepared).await?;
     record_outcomes(std::iter::once(&outcome));
     let replayed = std::mem::take(&mut outcome.replayed);
     Ok(respond(outcome, replayed))

@@ -3,10 +3,13 @@
 //! Each action is one Redis command, so it is executed completely or not at all. An action on a *once* metric is an `RBM.MARK` or
 //! `RBM.UNMARK`, or a script for the other fact stores; a repeat changes nothing. An action on a repeatable metric appends its
 //! event to the log; a repeat counts again unless it has an idempotency key. With a key, the check and the action are one script.
+//! Concurrent actions on one entity may be one `RBM.MMARK` (`group_execution`).
 
 pub use super::action::{Action, ActionOutcome};
 pub use super::prepared::PreparedAction;
 
+use super::grouped::GroupedAction;
+use super::groups::Groups;
 use super::prepared::{CountedEntity, ReplyKind};
 use super::windows::WindowedAction;
 use crate::domain::config::{Count, FactKind, Metric, NamesAuthor, Nature, USER};
@@ -49,7 +52,8 @@ const PERMISSIONS: &[&str] = &["XADD {log} 0-* f v"];
 pub struct Actions {
     pub(super) catalog: Catalog,
     pub(super) store: Store,
-    facts: FactStores,
+    pub(super) facts: FactStores,
+    pub(super) groups: Groups,
     pub(super) authors: Authors,
     pub(super) rebuilder: Rebuilder,
     /// `Config::counting`.
@@ -72,6 +76,7 @@ impl Actions {
             catalog,
             store,
             facts,
+            groups: Groups::default(),
         }
     }
 
@@ -294,6 +299,9 @@ impl Actions {
                 guard: guard.as_ref(),
                 author: named.as_ref(),
             });
+            let is_plain = guard.is_none() && named.is_none() && day.is_none();
+            let grouped = counter.filter(|_| is_plain && facts.changes_groups());
+            let grouped = grouped.and_then(|counter| GroupedAction::of(op, event, counter));
             let has_counter = counter.is_some();
             return Ok(PreparedAction {
                 call,
@@ -303,6 +311,7 @@ impl Actions {
                 counted,
                 hash,
                 windowed: None,
+                grouped: grouped.map(Box::new),
             });
         }
         if let (Some(seconds), Op::Add) = (metric.window_seconds, op) {
@@ -325,6 +334,7 @@ impl Actions {
                 counted,
                 hash,
                 windowed: Some(Box::new(windowed)),
+                grouped: None,
             });
         }
         let Some(counter) = counter else {
@@ -345,6 +355,7 @@ impl Actions {
                 counted,
                 hash,
                 windowed: None,
+                grouped: None,
             });
         };
         let mut keys = vec![counter.at.key(), &log];
@@ -372,6 +383,7 @@ impl Actions {
             counted,
             hash,
             windowed: None,
+            grouped: None,
         })
     }
 

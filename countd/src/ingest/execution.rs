@@ -22,11 +22,14 @@ const MAX_REPAIRS: usize = 2;
 const CONCURRENT_REBUILDS: usize = 16;
 
 impl Actions {
-    /// Executes one action.
+    /// Executes one action, alone.
     ///
     /// # Errors
-    /// Redis failed. Unless it replied with an error, the action may have been executed.
-    pub async fn execute(&self, action: &PreparedAction) -> Result<ActionOutcome, Problem> {
+    /// See [`execute`](Self::execute).
+    pub(super) async fn execute_alone(
+        &self,
+        action: &PreparedAction,
+    ) -> Result<ActionOutcome, Problem> {
         let mut reply = action.call.send(&self.store).await;
         for _ in 0..MAX_REPAIRS {
             // A rejected action has no effect.

@@ -1,6 +1,7 @@
 //! Actions as Redis commands, and the decoding of their replies.
 
 use super::action::ActionOutcome;
+use super::grouped::GroupedAction;
 use super::windows::WindowedAction;
 use crate::domain::error::{Problem, StoreError};
 use crate::domain::ids::{Entity, Id};
@@ -24,6 +25,8 @@ pub struct PreparedAction {
     pub(super) hash: Option<u64>,
     /// The action, if it counts once in a window of time.
     pub(super) windowed: Option<Box<WindowedAction>>,
+    /// The action, if it can be executed together with others.
+    pub(super) grouped: Option<Box<GroupedAction>>,
 }
 
 /// An entity whose counter a command changes.

@@ -1,6 +1,6 @@
 //! Decodes entries in replies of scripts.
 
-use super::entry::{EntryKind, LogEntry};
+use super::entry::{EntryKind, EntryStrings, LogEntry};
 use super::offset::offset;
 use crate::domain::error::StoreError;
 use redis::Value;
@@ -24,7 +24,7 @@ pub(super) fn entries(list: Value) -> Result<(Vec<LogEntry>, bool), StoreError> 
     Ok((entries, false))
 }
 
-/// Decodes an entry: its ID, its first field and value, and its size. `None` if its ID is foreign.
+/// Decodes an entry: its ID, its first field and value (of a group, all of them), and its size. `None` if its ID is foreign.
 fn entry(item: Value) -> Result<Option<LogEntry>, StoreError> {
     let Value::Array(parts) = item else {
         return Err(unexpected("not an entry"));
@@ -47,11 +47,16 @@ fn entry(item: Value) -> Result<Option<LogEntry>, StoreError> {
         Value::BulkString(bytes) => bytes,
         _ => Vec::new(),
     });
-    let field = strings.next().unwrap_or_default();
-    let payload = strings.next().unwrap_or_default();
-    let is_whole = field.len() + payload.len() == size;
+    let [field, payload, name, value] = [(); 4].map(|()| strings.next().unwrap_or_default());
+    let is_whole = field.len() + payload.len() + name.len() + value.len() == size;
     Ok(offset.map(|offset| {
-        let entry = LogEntry::from_fields(offset, (&field, payload, count), size);
+        let strings = EntryStrings {
+            count,
+            field: &field,
+            payload,
+            second: (&name, &value),
+        };
+        let entry = LogEntry::from_strings(offset, strings, size);
         LogEntry {
             is_whole: is_whole || entry.kind == EntryKind::Unknown,
             ..entry

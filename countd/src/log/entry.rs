@@ -1,6 +1,7 @@
 //! Entries of the log, and the trait of a log.
 
 use crate::domain::error::StoreError;
+use crate::domain::event::{GroupEvent, MEMBERS};
 use crate::domain::keys::Partition;
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -11,6 +12,8 @@ use std::time::Duration;
 pub enum EntryKind {
     /// An [`Event`](crate::domain::event::Event).
     Event,
+    /// A [`GroupEvent`] with its users.
+    Group,
     /// An [`Envelope`](crate::domain::event::Envelope) with an event.
     Envelope,
     /// A [`Derived`](crate::domain::event::Derived) event.
@@ -32,6 +35,7 @@ impl EntryKind {
     pub fn of(field: &[u8]) -> EntryKind {
         let kinds = [
             EntryKind::Event,
+            EntryKind::Group,
             EntryKind::Envelope,
             EntryKind::Derived,
             EntryKind::Author,
@@ -49,6 +53,7 @@ impl EntryKind {
     pub fn field(self) -> &'static str {
         match self {
             EntryKind::Event => "e",
+            EntryKind::Group => "g",
             EntryKind::Envelope => "o",
             EntryKind::Derived => "d",
             EntryKind::Author => "a",
@@ -67,7 +72,7 @@ pub struct LogEntry {
     pub offset: u64,
     /// What it contains.
     pub kind: EntryKind,
-    /// The JSON text. It is truncated if the entry is larger than the maximum read size.
+    /// The JSON text; of a group, with its users. It is truncated if the entry is larger than the maximum read size.
     pub payload: Vec<u8>,
     /// The size of the entry in bytes.
     pub size: usize,
@@ -75,15 +80,35 @@ pub struct LogEntry {
     pub is_whole: bool,
 }
 
+/// The fields and values of a stream entry.
+#[derive(Default)]
+pub(super) struct EntryStrings<'a> {
+    /// The number of all of them.
+    pub count: usize,
+    /// The first field.
+    pub field: &'a [u8],
+    /// Its value.
+    pub payload: Vec<u8>,
+    /// The second field, and its value.
+    pub second: (&'a [u8], &'a [u8]),
+}
+
 impl LogEntry {
-    /// Creates an entry from the first field and value of a stream entry, and the number of all its fields and values.
-    pub(super) fn from_fields(
-        offset: u64,
-        (field, payload, count): (&[u8], Vec<u8>, usize),
-        size: usize,
-    ) -> LogEntry {
-        let kind = match count {
-            2 => EntryKind::of(field),
+    /// Creates an entry from the strings of a stream entry.
+    pub(super) fn from_strings(offset: u64, strings: EntryStrings<'_>, size: usize) -> LogEntry {
+        let EntryStrings {
+            count,
+            field,
+            mut payload,
+            second: (name, members),
+        } = strings;
+        let kind = match (count, EntryKind::of(field)) {
+            (2, kind) => kind,
+            (4, EntryKind::Group)
+                if name == MEMBERS && GroupEvent::add_users(&mut payload, members) =>
+            {
+                EntryKind::Group
+            }
             _ => EntryKind::Unknown,
         };
         LogEntry {

@@ -15,6 +15,13 @@
 -- requires: HKEYS {outcomes}
 -- requires: HDEL {outcomes} 1
 local MAX_UNPACK = 1000
+-- The payload of an entry as countd reads it: that of a group with its users.
+local function payload_of(fields)
+  if fields[1] == 'g' and fields[3] == 'members' then
+    return fields[2]:sub(1, -2) .. ',"uids":["' .. fields[4]:gsub(',', '","') .. '"]}'
+  end
+  return fields[2]
+end
 local advanced = {}
 for i = 1, #ARGV / 5 do
   local partition, expected, next, last, payload = unpack(ARGV, 5 * i - 4, 5 * i)
@@ -26,7 +33,7 @@ for i = 1, #ARGV / 5 do
   if is_same and last ~= '' then
     local entry = redis.call('XRANGE', log, '0-' .. last, '0-' .. last)[1]
     -- An erasure may have deleted it.
-    is_same = not entry or entry[2][2]:sub(1, #payload) == payload
+    is_same = not entry or payload_of(entry[2]):sub(1, #payload) == payload
   end
   if is_same then
     -- A rebuild reads the entries that it holds from the log.

@@ -2,7 +2,8 @@
 --
 -- KEYS: the log. ARGV: the ID to start from, the maximum number of entries and of bytes, the maximum size of an entry, and how many
 -- bytes of the payload of a larger entry are returned. Reply: for each entry its ID, its strings and its size; then the size of the
--- first entry that did not fit, or 0. The strings are field and payload, followed by an empty string if the entry has more fields.
+-- first entry that did not fit, or 0. The strings are field and payload, followed by an empty string if the entry has more fields. Those
+-- of a group are all of its strings.
 --
 -- requires: XRANGE {log} - +
 local from, count, max_bytes = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
@@ -22,11 +23,15 @@ while #entries < count do
     if size > max_size then
       payload = payload:sub(1, truncated)
     end
-    if taken + #payload > max_bytes then
-      return { entries, #payload }
+    local bytes, kept = #payload, #strings == 2 and { field, payload } or { field, payload, '' }
+    if field == 'g' and #strings == 4 and size <= max_size then
+      bytes, kept = size, strings
     end
-    taken = taken + #payload
-    entries[#entries + 1] = { entry[1], #strings == 2 and { field, payload } or { field, payload, '' }, size }
+    if taken + bytes > max_bytes then
+      return { entries, bytes }
+    end
+    taken = taken + bytes
+    entries[#entries + 1] = { entry[1], kept, size }
   end
   -- After a foreign ID no entry has an offset.
   if #next_page < page or entries[#entries][1]:sub(1, 2) ~= '0-' then

@@ -2,6 +2,7 @@
 
 mod entities;
 mod everything;
+mod groups;
 mod jobs;
 mod kills;
 mod late;

@@ -25,7 +25,7 @@ pub enum Change {
 #[inline]
 pub fn write<R>(
     mut key: KeyMut,
-    effects: WriteEffects<impl FnOnce(usize) -> Replicate>,
+    effects: WriteEffects<impl FnOnce(usize) -> Replicate<'static>>,
     apply: impl FnOnce(&mut Fields) -> Result<(bool, R), Error>,
 ) -> Result<(Change, R), Error> {
     let (event, len) = (effects.event, effects.len);

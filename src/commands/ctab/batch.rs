@@ -95,7 +95,7 @@ impl Command for MIncrBy {
 fn add(
     call: &Call,
     key: KeyMut,
-    effects: WriteEffects<impl FnOnce(usize) -> Replicate>,
+    effects: WriteEffects<impl FnOnce(usize) -> Replicate<'static>>,
     increments: &[RowIncrement],
     options: &Options,
 ) -> Outcome {

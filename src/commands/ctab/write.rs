@@ -17,7 +17,7 @@ use crate::types::counttab::TableObject;
 #[inline]
 pub fn write<R>(
     mut key: KeyMut,
-    effects: WriteEffects<impl FnOnce(usize) -> Replicate>,
+    effects: WriteEffects<impl FnOnce(usize) -> Replicate<'static>>,
     apply: impl FnOnce(&mut CountTab) -> Result<(bool, R), Error>,
 ) -> Result<R, Error> {
     let (event, len) = (effects.event, effects.len);

@@ -19,7 +19,7 @@ pub use algebra::{Op, OpCard};
 pub use card::Card;
 pub use contains::{Contains, MContains};
 pub use info::Info;
-pub use mark::{Mark, Unmark};
+pub use mark::{MMark, MUnmark, Mark, Unmark};
 pub use order::{Count, Max, Min, Rank, Select};
 pub use page::Page;
 pub use rem::Rem;

@@ -1,5 +1,7 @@
 //! Arguments of the module's commands.
 
+use std::ops::Range;
+
 use countint_core::countint::{FIELD_MAX, MAX_LEN};
 
 use super::buffers;
@@ -60,8 +62,13 @@ impl Call<'_> {
 
     /// The arguments from `first` on as ids.
     pub fn ids(&self, first: usize) -> Result<Scratch<u64>, Error> {
+        self.ids_in(first..self.len())
+    }
+
+    /// These arguments as ids.
+    pub fn ids_in(&self, args: Range<usize>) -> Result<Scratch<u64>, Error> {
         let mut ids = buffers::numbers();
-        for i in first..self.len() {
+        for i in args {
             ids.push(self.unsigned(i)?);
         }
         Ok(ids)

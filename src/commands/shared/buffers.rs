@@ -11,6 +11,7 @@ thread_local! {
     static INCREMENTS: Cell<Vec<(usize, i64)>> = const { Cell::new(Vec::new()) };
     static ROW_INCREMENTS: Cell<Vec<RowIncrement>> = const { Cell::new(Vec::new()) };
     static NUMBERS: Cell<Vec<u64>> = const { Cell::new(Vec::new()) };
+    static POSITIONS: Cell<Vec<usize>> = const { Cell::new(Vec::new()) };
     static BYTES: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
@@ -41,7 +42,12 @@ pub fn values(len: usize) -> Result<Scratch<u64>, Error> {
     Ok(values)
 }
 
-/// A buffer for replies of packed counters.
+/// A buffer for positions of arguments.
+pub fn positions() -> Scratch<usize> {
+    Scratch::take(&POSITIONS)
+}
+
+/// A buffer for text and for replies of packed counters.
 pub fn bytes() -> Scratch<u8> {
     Scratch::take(&BYTES)
 }

@@ -17,12 +17,12 @@ pub struct WriteEffects<F> {
     pub replicate_created: F,
 }
 
-impl<F: FnOnce(usize) -> Replicate> WriteEffects<F> {
+impl<F: FnOnce(usize) -> Replicate<'static>> WriteEffects<F> {
     /// The length of a new object or table, and how its creation is replicated.
     ///
     /// # Errors
     /// [`Error::NoSuchKey`] without `LEN` if `countint.default-len` is 0.
-    pub fn creation(self) -> Result<(usize, Replicate), Error> {
+    pub fn creation(self) -> Result<(usize, Replicate<'static>), Error> {
         if let Some(len) = self.len {
             return Ok((len, Replicate::Verbatim));
         }
@@ -32,7 +32,7 @@ impl<F: FnOnce(usize) -> Replicate> WriteEffects<F> {
 }
 
 /// Replicates the call with `LEN` inserted before argument `at`.
-pub fn with_len(at: usize) -> impl FnOnce(usize) -> Replicate {
+pub fn with_len(at: usize) -> impl FnOnce(usize) -> Replicate<'static> {
     move |len| Replicate::WithOption {
         command: None,
         option: len_option(len),
@@ -41,7 +41,10 @@ pub fn with_len(at: usize) -> impl FnOnce(usize) -> Replicate {
 }
 
 /// Replicates the call as `command`, with `LEN` inserted before argument `at`.
-pub fn as_command_with_len(command: &'static CStr, at: usize) -> impl FnOnce(usize) -> Replicate {
+pub fn as_command_with_len(
+    command: &'static CStr,
+    at: usize,
+) -> impl FnOnce(usize) -> Replicate<'static> {
     move |len| Replicate::WithOption {
         command: Some(command),
         option: len_option(len),

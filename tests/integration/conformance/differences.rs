@@ -1,7 +1,7 @@
 //! The differences between the module and the functions, with their reasons. docs/fallback.md documents them.
 
 /// Commands of the module without a function.
-pub const NO_FUNCTION: [(&str, &str); 37] = [
+pub const NO_FUNCTION: [(&str, &str); 39] = [
     ("cint.adopt", "a String of u40 fields is an object already"),
     ("rbm.adopt", "marks are a plain Set already"),
     ("rbm.add", "SADD"),
@@ -9,6 +9,8 @@ pub const NO_FUNCTION: [(&str, &str); 37] = [
     ("rbm.contains", "SISMEMBER"),
     ("rbm.mcontains", "SMISMEMBER"),
     ("rbm.page", "SISMEMBER of each key"),
+    ("rbm.mmark", MANY),
+    ("rbm.munmark", MANY),
     ("rbm.card", "SCARD"),
     ("rbm.min", UNORDERED),
     ("rbm.max", UNORDERED),
@@ -42,10 +44,11 @@ pub const NO_FUNCTION: [(&str, &str); 37] = [
 ];
 
 const TABLE: &str = "an object for each row holds the same counts, in more memory";
+const MANY: &str = "cint_mark or cint_unmark for each member; members are any strings, which a list in one field cannot separate";
 const UNORDERED: &str = "a Set has no order";
 
 /// Scenarios of commands without a function.
-pub const MODULE_ONLY_SCENARIOS: [(&str, &str); 19] = [
+pub const MODULE_ONLY_SCENARIOS: [(&str, &str); 20] = [
     ("cint_adopt_hash.txt", "CINT.ADOPT"),
     ("cint_adopt_string.txt", "CINT.ADOPT"),
     ("ctab_batch.txt", "CTAB.BATCHINCR"),
@@ -61,6 +64,7 @@ pub const MODULE_ONLY_SCENARIOS: [(&str, &str); 19] = [
     ("rbm_add_rem.txt", "RBM.ADD"),
     ("rbm_adopt.txt", "RBM.ADOPT"),
     ("rbm_export_import.txt", "RBM.EXPORT"),
+    ("rbm_mmark.txt", "RBM.MMARK"),
     ("rbm_op.txt", "RBM.OP"),
     ("rbm_order.txt", "RBM.RANK"),
     ("rbm_page.txt", "RBM.PAGE"),

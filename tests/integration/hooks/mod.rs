@@ -6,5 +6,6 @@
 
 mod fixture;
 mod marks;
+mod mmarks;
 mod reads;
 mod writes;

@@ -24,7 +24,8 @@ const TABLES: [&str; 3] = [
     "CTAB.SET c 7 LEN 3 0 7 1 8 2 9",
 ];
 
-/// Commands with several keys, and their data. marks.rs tests MARK and UNMARK.
+/// Commands with several keys, and their data. marks.rs tests MARK and UNMARK, and mmarks.rs MMARK and
+/// MUNMARK.
 const CALLS: &[(&str, &[&str; 3])] = &[
     ("CINT.MDUMP a b c", &COUNTERS),
     ("CINT.MDUMP c a b a", &COUNTERS),
@@ -200,6 +201,6 @@ fn every_command_with_several_keys_is_tested() {
     }
     assert_eq!(
         missing,
-        BTreeSet::from(["rbm.mark", "rbm.unmark"].map(String::from))
+        BTreeSet::from(["rbm.mark", "rbm.unmark", "rbm.mmark", "rbm.munmark"].map(String::from))
     );
 }

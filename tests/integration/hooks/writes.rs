@@ -104,7 +104,7 @@ fn counters_restored_by_a_hook_are_added_to() {
         commands: command,
         creates: true,
     };
-    let cases: [(&str, &str, &'static [&'static str], &str, &str); 6] = [
+    let cases: [(&str, &str, &'static [&'static str], &str, &str); 7] = [
         (
             "CINT.INIT k 3",
             "CINT.INCRBY k 0 1",
@@ -145,6 +145,13 @@ fn counters_restored_by_a_hook_are_added_to() {
             "RBM.MARK k 1",
             &["RBM.ADD {k} 1 2 3"],
             "1) (integer) 0\n2) (nil)",
+            "",
+        ),
+        (
+            "RBM.ADD k 9",
+            "RBM.MMARK k 1 3",
+            &["RBM.ADD {k} 1 2 3"],
+            "1) 1) (integer) 0\n   2) (integer) 0\n2) (nil)",
             "",
         ),
     ];

@@ -101,6 +101,33 @@ const EFFECTS: &[(&str, &[&str])] = &[
         "RBM.UNMARK k 2 EVENT x f v",
         &["XADD x <id> f v", "RBM.REM k 2"],
     ),
+    // Only the members that change.
+    (
+        "RBM.MMARK k 3 2 1 1 COUNT c 0 EVENT x SEQ f v",
+        &[
+            "XADD x 0-5 f v members 3,1",
+            "RBM.ADD k 3 1",
+            "CINT.INCRBY c 0 2",
+        ],
+    ),
+    (
+        "RBM.MMARK k 1 3 COUNT new ROW 9 3 EVENT x f v",
+        &[
+            "XADD x <id> f v members 1,3",
+            "RBM.ADD k 1 3",
+            "CTAB.INCRBY new 9 3 3 LEN 5",
+        ],
+    ),
+    ("RBM.MMARK k 1 3", &["RBM.ADD k 1 3"]),
+    (
+        "RBM.MUNMARK k 2 4 COUNT t ROW 3 0 EVENT x SEQ f v",
+        &[
+            "XADD x 0-5 f v members 2",
+            "RBM.REM k 2",
+            "CTAB.INCRBY t 3 0 -1",
+        ],
+    ),
+    ("RBM.MUNMARK k 2 3 COUNT new 1", &["RBM.REM k 2"]),
 ];
 
 fn last_id(client: &mut Client) -> String {
@@ -118,6 +145,8 @@ fn play(client: &mut Client) -> Vec<String> {
             SETUP.iter().for_each(|line| _ = client.ok(line));
             client.ok("SET mark 1");
             let reply = reply::format(&route.send(client, line));
+            // The first member changes.
+            let reply = reply.replacen("1) 1)", "1)", 1);
             assert!(reply.starts_with("1) (integer) 1"), "{line}: {reply}");
             client.ok("SET unmark 1");
             let id = last_id(client);

@@ -1,8 +1,9 @@
 //! `RBM.MARK` and `RBM.UNMARK` change the fact, its count and its event atomically, under concurrent writers and across
-//! crashes.
+//! crashes; `RBM.MMARK` and `RBM.MUNMARK` several facts with one event.
 
 mod checker;
 mod effects;
+mod groups;
 mod kills;
 mod readers;
 mod refusals;

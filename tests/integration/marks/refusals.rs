@@ -70,7 +70,12 @@ const REFUSED: &[(&str, &str, &str)] = &[
 ];
 
 /// Calls that would change the set if they were not refused.
-const CALLS: [&str; 2] = ["RBM.MARK k 1", "RBM.UNMARK k 2"];
+const CALLS: [&str; 4] = [
+    "RBM.MARK k 1",
+    "RBM.UNMARK k 2",
+    "RBM.MMARK k 1 2 3",
+    "RBM.MUNMARK k 2 3",
+];
 
 #[test]
 fn refused_mark_has_no_effects() {
@@ -109,11 +114,16 @@ fn wrong_type_has_no_effects() {
     let others = ["SET k text", "SADD k 1", "CINT.SET k 0 1", "XADD k 0-1 f v"];
     let arguments = ["", "COUNT c 0", "EVENT x SEQ f v", "COUNT c 0 EVENT x f v"];
     for other in others {
-        for (command, arguments) in arguments
-            .iter()
-            .flat_map(|arguments| [("RBM.MARK", arguments), ("RBM.UNMARK", arguments)])
-        {
-            let line = format!("{command} k 1 {arguments}");
+        for (command, arguments) in arguments.iter().flat_map(|arguments| {
+            let commands = [
+                "RBM.MARK k 1",
+                "RBM.UNMARK k 1",
+                "RBM.MMARK k 1 2",
+                "RBM.MUNMARK k 1 2",
+            ];
+            commands.map(|command| (command, arguments))
+        }) {
+            let line = format!("{command} {arguments}");
             let (reply, effects) = observer.observe(&[other], |writer| writer.run(&line));
             assert_eq!(reply, WRONG_TYPE, "{other} > {line}");
             assert_eq!(effects, Effects::default(), "{other} > {line}");
@@ -142,6 +152,10 @@ fn oom_has_no_effects() {
         "RBM.UNMARK k 2 COUNT c 0 LEN 6",
         "RBM.MARK k 1 COUNT t ROW 8 0",
         "RBM.UNMARK k 2 COUNT t ROW 7 0 LEN 6",
+        "RBM.MMARK k 1 2 3",
+        "RBM.MMARK k 1 3 COUNT c 0 EVENT x SEQ f v",
+        "RBM.MUNMARK k 2 3 EVENT x SEQ f v",
+        "RBM.MUNMARK k 2 3 COUNT c 0 LEN 6",
     ];
     for line in refused {
         for route in Route::ALL {
@@ -190,14 +204,19 @@ fn keys_in_different_slots_have_no_effects() {
         reply::text(client.ok("CLUSTER INFO")).contains("cluster_state:ok")
     });
     let cross_slot = [
-        "{a}k 1 COUNT {b}c 0",
-        "{a}k 1 EVENT {b}x f v",
-        "{a}k 1 COUNT {a}c 0 EVENT {b}x f v",
-        "{a}k 1 COUNT {b}c 0 EVENT {b}x SEQ f v",
-        "{a}k 1 COUNT {b}c 0 EVENT {a}x SEQ MAXLEN 5 COUNT {a}c",
+        "COUNT {b}c 0",
+        "EVENT {b}x f v",
+        "COUNT {a}c 0 EVENT {b}x f v",
+        "COUNT {b}c 0 EVENT {b}x SEQ f v",
+        "COUNT {b}c 0 EVENT {a}x SEQ MAXLEN 5 COUNT {a}c",
     ];
     let refused = "(error) CROSSSLOT Keys in request don't hash to the same slot";
-    for command in ["RBM.MARK", "RBM.UNMARK"] {
+    for command in [
+        "RBM.MARK {a}k 1",
+        "RBM.UNMARK {a}k 1",
+        "RBM.MMARK {a}k 1 2",
+        "RBM.MUNMARK {a}k 1 2",
+    ] {
         for arguments in cross_slot {
             let line = format!("{command} {arguments}");
             client.expect(&line, refused);

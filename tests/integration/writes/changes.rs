@@ -328,6 +328,26 @@ pub const CHANGES: &[Change] = &[
         "RBM.REM k 1",
         &["rbm.unmark", "del"],
     ),
+    // Only the members that change are replicated.
+    rewritten(
+        &["RBM.ADD k 2"],
+        "RBM.MMARK k 3 2 1 3",
+        "RBM.ADD k 3 1",
+        &["rbm.mmark"],
+    ),
+    rewritten(&[], "RBM.MMARK k 1 2", "RBM.ADD k 1 2", &["rbm.mmark"]),
+    rewritten(
+        &["RBM.ADD k 1 2 3"],
+        "RBM.MUNMARK k 4 2 1 2",
+        "RBM.REM k 2 1",
+        &["rbm.munmark"],
+    ),
+    rewritten(
+        &["RBM.ADD k 1 2"],
+        "RBM.MUNMARK k 2 1",
+        "RBM.REM k 2 1",
+        &["rbm.munmark", "del"],
+    ),
     // The counter is missing, and is not created.
     rewritten(
         &["RBM.ADD k 1 2"],

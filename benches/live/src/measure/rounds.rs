@@ -22,6 +22,7 @@ pub struct Runner<'a> {
     /// Operations that undo a round, sent outside the measured time.
     undo: Option<Vec<Template>>,
     ids: IdSource,
+    ids_per_operation: u64,
     depth: u64,
 }
 
@@ -38,8 +39,13 @@ pub struct Sample {
 }
 
 impl<'a> Runner<'a> {
-    /// Connects to the side's process and encodes its operations for this pipeline depth.
-    pub fn new(server: &'a Server, side: &Side, depth: usize, ids: IdSource) -> Result<Runner<'a>> {
+    /// Connects to the side's process and encodes its operations for this pipeline depth. Each uses that number of ids at most.
+    pub fn new(
+        server: &'a Server,
+        side: &Side,
+        depth: usize,
+        (ids, ids_per_operation): (IdSource, u64),
+    ) -> Result<Runner<'a>> {
         let connections = (0..CONNECTIONS).map(|_| Connection::open(server.port()));
         let mut control = server.control()?;
         let mut encode = |commands: &str| -> Result<Vec<Template>> {
@@ -52,6 +58,7 @@ impl<'a> Runner<'a> {
             templates: encode(&side.commands)?,
             undo: side.undo.as_deref().map(encode).transpose()?,
             ids,
+            ids_per_operation,
             depth: depth as u64,
         })
     }
@@ -61,7 +68,7 @@ impl<'a> Runner<'a> {
         let server = self.server;
         let (server_before, client_before) = (server.cpu_ns()?, cpu::thread_ns()?);
         let started = Instant::now();
-        let limit = self.ids.limit() / self.depth;
+        let limit = self.ids.limit() / self.ids_per_operation / self.depth;
         let sampler = IdSampler::new(self.ids, seed);
         let batches = drive(
             &mut self.connections,

@@ -88,7 +88,12 @@ impl Outcome {
         for (depth, samples) in DEPTHS.into_iter().zip(&mut self.samples) {
             let connect = |side: &Side| {
                 let server = processes.server(side.instance)?;
-                Runner::new(server, side, depth, comparison.ids_of(side))
+                Runner::new(
+                    server,
+                    side,
+                    depth,
+                    (comparison.ids_of(side), comparison.units),
+                )
             };
             let mut runners: Vec<Runner> = comparison
                 .sides

@@ -96,6 +96,15 @@ impl<'a> CountingRule<'a> {
     }
 }
 
+/// What is done with an event.
+#[derive(Clone, Copy)]
+enum Visit {
+    /// Its keys are checked.
+    Check,
+    /// They are checked, and it is added.
+    Add,
+}
+
 /// Adds decoded entries to a batch.
 pub struct Aggregator<'a> {
     increments: Increments<'a>,
@@ -196,6 +205,7 @@ impl<'a> Aggregator<'a> {
                 }
                 added
             }
+            DecodedEntry::Group(events) => return self.add_group((partition, offset), events),
             DecodedEntry::Derived(derived) => {
                 match add_derived(&mut self.increments, source, derived) {
                     Ok(DerivedOutcome::Added(dead_letters)) => {
@@ -252,6 +262,49 @@ impl<'a> Aggregator<'a> {
                     offset,
                 });
                 self.record_outcome((partition, offset), Outcome::Dead);
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds the events of a group, all or none: if one of them cannot be counted, each becomes a dead letter of its own.
+    fn add_group(&mut self, at: (Partition, u64), events: &[Event]) -> Result<(), HeldEntry> {
+        let (partition, offset) = at;
+        let is_fact = |event: &Event| matches!(event.delta, 1 | -1);
+        // They change the same entity, so if the first can be added, all can.
+        let added = events
+            .iter()
+            .try_for_each(|event| self.visit_event(partition, event, is_fact(event), Visit::Check))
+            .and_then(|()| {
+                events
+                    .iter()
+                    .try_for_each(|event| self.add_event(partition, event, is_fact(event)))
+            });
+        if let Some(event) = events.first() {
+            self.announce(partition, event, added.is_ok());
+        }
+        let Increments { rules, batch, .. } = &mut self.increments;
+        match added {
+            Ok(()) => {
+                for event in events {
+                    batch.sample(&event.entity);
+                    batch.applied += 1;
+                }
+            }
+            Err(reason) if rules.holds_dead_letters => return Err(HeldEntry { offset, reason }),
+            Err(reason) => {
+                for event in events {
+                    let payload = event.to_json().into_bytes();
+                    batch.dead_letters.push(DeadLetter {
+                        reason: reason.clone(),
+                        kind: EntryKind::Event,
+                        full_len: payload.len(),
+                        payload,
+                        partition,
+                        offset,
+                    });
+                }
+                self.record_outcome(at, Outcome::Dead);
             }
         }
         Ok(())
@@ -328,6 +381,17 @@ impl<'a> Aggregator<'a> {
         event: &Event,
         is_fact: bool,
     ) -> Result<(), String> {
+        self.visit_event(partition, event, is_fact, Visit::Add)
+    }
+
+    /// Checks an event, and adds it.
+    fn visit_event(
+        &mut self,
+        partition: Partition,
+        event: &Event,
+        is_fact: bool,
+        visit: Visit,
+    ) -> Result<(), String> {
         if !event.is_in_range() {
             return Err("delta is out of range".to_owned());
         }
@@ -362,6 +426,9 @@ impl<'a> Aggregator<'a> {
         });
         if let Some((rule, day)) = &day {
             rule.check(&increments.rules, event, *day, entity_field.is_some())?;
+        }
+        if matches!(visit, Visit::Check) {
+            return Ok(());
         }
         if let Some(field) = entity_field {
             increments.add_to_entity(field, &event.entity, home, event.delta)?;

@@ -30,8 +30,8 @@ pub fn required_permissions(backend: CounterBackend) -> Permissions {
         .and(settle::SETTLE.required_permissions(backend))
 }
 
-/// The maximum number of entries that are committed together.
-const MAX_ENTRIES: usize = 4_000;
+/// The maximum number of events that are committed together, but for the last group.
+const MAX_EVENTS: usize = 4_000;
 
 impl Replay {
     /// Replays records. Those before the positions are skipped.
@@ -48,14 +48,20 @@ impl Replay {
             }
             let is_later = self.is_later(partition, &record.entry);
             let step = step(record, self.saved(partition))?;
-            if let (DecodedEntry::Event(event, None), true) = (&step.decoded, is_later)
-                && let Some((metric, settings)) =
+            let events = match &step.decoded {
+                DecodedEntry::Event(event, None) if is_later => std::slice::from_ref(event),
+                DecodedEntry::Group(events) if is_later => events,
+                _ => &[],
+            };
+            for event in events {
+                if let Some((metric, settings)) =
                     self.catalog.config.metrics.get(event.metric.as_str())
-                && settings.fact_kind().is_some()
-            {
-                let op = if event.delta > 0 { Op::Add } else { Op::Remove };
-                let fact = (metric.clone(), event.entity.clone(), event.uid.clone());
-                facts.insert(fact, (op, event.ts));
+                    && settings.fact_kind().is_some()
+                {
+                    let op = if event.delta > 0 { Op::Add } else { Op::Remove };
+                    let fact = (metric.clone(), event.entity.clone(), event.uid.clone());
+                    facts.insert(fact, (op, event.ts));
+                }
             }
             queues.entry(partition).or_default().push_back(step);
         }
@@ -70,10 +76,12 @@ impl Replay {
                     0
                 };
                 let mut steps = Vec::new();
-                while count < MAX_ENTRIES && queue.front().is_some_and(|step| step.before.is_none())
+                while count < MAX_EVENTS && queue.front().is_some_and(|step| step.before.is_none())
                 {
-                    steps.extend(queue.pop_front());
-                    count += 1;
+                    if let Some(step) = queue.pop_front() {
+                        count += step.decoded.event_count();
+                        steps.push(step);
+                    }
                 }
                 if !steps.is_empty() {
                     groups.entry(group).or_default().push((*partition, steps));

@@ -47,6 +47,12 @@ pub(super) fn step(record: Record, saved: u64) -> Result<Step, Problem> {
                 event.counted = event.retried.is_some_and(|first| first <= saved);
                 DecodedEntry::Event(event, id)
             }
+            DecodedEntry::Group(mut events) => {
+                for event in &mut events {
+                    event.counted = false;
+                }
+                DecodedEntry::Group(events)
+            }
             // Commits of the source forward it again.
             DecodedEntry::Derived(derived) if derived.source.is_some() => DecodedEntry::Skipped,
             // A correction, which this data does not have.
@@ -146,6 +152,18 @@ mod tests {
         assert!(is_counted(&retried, OFFSET));
         assert!(!is_counted(&event(""), OFFSET - 1));
         assert!(is_counted(&event(""), OFFSET));
+    }
+
+    #[test]
+    fn groups_change_the_counter_of_the_entity_in_older_data() {
+        let group = r#"{"etype":"note","eid":"7","metric":"like","delta":1,"ts":1,"counted":true,"uids":["1","2"]}"#;
+        for (saved, counted) in [(OFFSET, true), (OFFSET - 1, false)] {
+            let DecodedEntry::Group(events) = decoded(EntryKind::Group, group, saved) else {
+                panic!("not a group");
+            };
+            let found = events.iter().map(|event| event.counted);
+            assert_eq!(found.collect::<Vec<_>>(), [counted; 2]);
+        }
     }
 
     /// A correction appends an entry, and the commit of that entry credits the author. It names no author.

@@ -10,15 +10,30 @@ use super::state::Worker;
 use crate::domain::error::StoreError;
 use crate::domain::health::PartitionPart;
 use crate::domain::keys::Partition;
-use crate::log::{CountedLog, EventLog, LogEntry, PartitionEntries, trim_counted};
+use crate::log::{CountedLog, EntryKind, EventLog, LogEntry, PartitionEntries, trim_counted};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio::sync::watch;
 
 /// How long a read blocks while there are no entries.
 const READ_TIMEOUT: Duration = Duration::from_millis(500);
-/// The maximum number of entries that are added to a group before it is committed if it is full.
+/// The maximum number of events that are added to a batch before it is committed if it is full.
 const MAX_ADDED: usize = 128;
+/// About the length of a user in the JSON of a group.
+const USER_BYTES: usize = 20;
+
+/// The number of the first entries that are added at once: about [`MAX_ADDED`] events, at least one entry.
+fn first_entries(entries: &[LogEntry]) -> usize {
+    let mut events = 0;
+    let within = entries.iter().take_while(|entry| {
+        events += match entry.kind {
+            EntryKind::Group => 1 + entry.payload.len() / USER_BYTES,
+            _ => 1,
+        };
+        events <= MAX_ADDED
+    });
+    within.count().max(1).min(entries.len())
+}
 
 impl Worker {
     /// Reads once, and flushes the accumulator if it is due. Returns the delay before the next poll.
@@ -177,7 +192,7 @@ impl Worker {
         {
             let mut expected = offsets.get(&partition).copied();
             while !entries.is_empty() {
-                let others = entries.split_off(entries.len().min(MAX_ADDED));
+                let others = entries.split_off(first_entries(&entries));
                 let next = entries.last().map(|entry| entry.offset + 1);
                 // A full group is committed within this loop. If that fails, its entries are read again. Later entries of the read must
                 // not be added: committed alone, they would advance the position past the failed ones.

@@ -1,7 +1,7 @@
 //! Decodes replies of `XREAD` as they arrive. A client library parses a reply into a tree of values, which costs more than all
 //! other processing of an event.
 
-use super::entry::LogEntry;
+use super::entry::{EntryStrings, LogEntry};
 use super::offset::offset;
 use crate::domain::config::TRUNCATED_PAYLOAD_BYTES;
 use bytes::{Buf, BytesMut};
@@ -183,7 +183,7 @@ impl StreamReader {
         }
     }
 
-    /// Reads a large entry one string at a time. Strings after the payload are discarded.
+    /// Reads a large entry one string at a time. Strings after the payload are discarded. A group is never that large.
     async fn large_entry(
         &mut self,
         taken: usize,
@@ -208,9 +208,15 @@ impl StreamReader {
                 _ => drop(self.string(length, 0).await?),
             }
         }
+        let strings = EntryStrings {
+            count,
+            field: &field,
+            payload,
+            ..EntryStrings::default()
+        };
         Ok(NextEntry::Entry(offset.map(|offset| LogEntry {
             is_whole,
-            ..LogEntry::from_fields(offset, (&field, payload, count), size)
+            ..LogEntry::from_strings(offset, strings, size)
         })))
     }
 
@@ -378,19 +384,25 @@ impl<'a> Cursor<'a> {
     fn entry(&mut self) -> Result<Option<LogEntry>, ReadError> {
         let offset = self.entry_offset()?;
         let count = self.array()?.unwrap_or(0);
-        let (mut field, mut payload): (&[u8], &[u8]) = (&[], &[]);
+        let mut strings: [&[u8]; 4] = [&[]; 4];
         let mut size = 0;
         for at in 0..count {
             let string = self.bulk()?;
             size += string.len();
-            match at {
-                0 => field = string,
-                1 => payload = string,
-                _ => {}
+            if let Some(kept) = strings.get_mut(at) {
+                *kept = string;
             }
         }
-        Ok(offset
-            .map(|offset| LogEntry::from_fields(offset, (field, payload.to_vec(), count), size)))
+        let [field, payload, name, value] = strings;
+        Ok(offset.map(|offset| {
+            let strings = EntryStrings {
+                count,
+                field,
+                payload: payload.to_vec(),
+                second: (name, value),
+            };
+            LogEntry::from_strings(offset, strings, size)
+        }))
     }
 }
 

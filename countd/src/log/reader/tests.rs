@@ -187,3 +187,36 @@ async fn payload_of_a_large_entry_is_truncated() {
     assert!(read.is_too_large);
     assert_eq!(read.streams[0].entries, [entry(1, EntryKind::Event, "x")]);
 }
+
+/// `RBM.MMARK` appends the members that changed in a field of their own.
+#[tokio::test]
+async fn groups_are_read_with_their_users() {
+    let group: &[&[u8]] = &[b"g", b"{}", b"members", b"1,2"];
+    let bytes = reply(&[
+        group,
+        &[b"g", b"{\"uids\":[\"3\"]}"],
+        &[b"g", b"{}", b"others", b"1,2"],
+        &[b"g", b"{}", b"members", b"\"]}"],
+        &[b"e", b"{}", b"members", b"1,2"],
+    ]);
+    let streams = read(&bytes, 64).await.expect("a reply");
+    let found = streams[0].entries.iter().map(|entry| {
+        let payload = String::from_utf8_lossy(&entry.payload).into_owned();
+        (entry.kind, payload, entry.size)
+    });
+    let found: Vec<_> = found.collect();
+    let users = |json: &str| (EntryKind::Group, json.to_owned());
+    assert_eq!(
+        [&found[0], &found[1]].map(|(kind, json, _)| (*kind, json.clone())),
+        [
+            users("{,\"uids\":[\"1\",\"2\"]}"),
+            users("{\"uids\":[\"3\"]}")
+        ]
+    );
+    assert_eq!(
+        found[0].2,
+        group.iter().map(|text| text.len()).sum::<usize>()
+    );
+    let others = found[2..].iter().map(|(kind, ..)| *kind);
+    assert_eq!(others.collect::<Vec<_>>(), [EntryKind::Unknown; 3]);
+}

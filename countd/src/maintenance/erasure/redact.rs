@@ -51,6 +51,7 @@ pub fn redact(kind: EntryKind, payload: &[u8], uid: &str) -> Redaction {
     };
     let is_kept = match kind {
         EntryKind::Event => redact_event(&mut value, uid),
+        EntryKind::Group => redact_group(&mut value, uid),
         EntryKind::Envelope => redact_envelope(&mut value, uid),
         EntryKind::Derived => redact_derived(&mut value, uid),
         EntryKind::Author => redact_author(&mut value, uid),
@@ -101,6 +102,18 @@ fn redact_event(event: &mut Value, uid: &str) -> bool {
     true
 }
 
+/// The facts of other users are kept.
+fn redact_group(group: &mut Value, uid: &str) -> bool {
+    let is_kept = redact_uids(group, uid);
+    let uids = group.get_mut("uids").map(Value::take);
+    // The other fields are those of an event.
+    let is_kept = is_kept && redact_event(group, uid);
+    if let (Some(uids), Some(fields)) = (uids, group.as_object_mut()) {
+        fields.insert("uids".to_owned(), uids);
+    }
+    is_kept
+}
+
 /// Whether an entry is about the user as an entity.
 fn is_on_user(entry: &Value, uid: &str) -> bool {
     entry["etype"] == USER && is_id(&entry["eid"], uid)
@@ -145,10 +158,12 @@ fn redact_check(check: &mut Value, uid: &str) -> bool {
 
 /// The facts of other users are read again.
 fn redact_reread(reread: &mut Value, uid: &str) -> bool {
-    if is_on_user(reread, uid) {
-        return false;
-    }
-    let Some(uids) = reread.get_mut("uids").and_then(Value::as_array_mut) else {
+    !is_on_user(reread, uid) && redact_uids(reread, uid)
+}
+
+/// Removes the user from `uids`. Returns whether other users are left.
+fn redact_uids(entry: &mut Value, uid: &str) -> bool {
+    let Some(uids) = entry.get_mut("uids").and_then(Value::as_array_mut) else {
         return false;
     };
     uids.retain(|other| !is_id(other, uid));
@@ -247,6 +262,21 @@ mod tests {
                 EntryKind::Event,
                 r#"{"author":"42","eid":"1","etype":"note","traceId":"42","uid":"9"}"#,
                 Some(r#"{"eid":"1","etype":"note","uid":"9"}"#),
+            ),
+            (
+                EntryKind::Group,
+                r#"{"author":"42","delta":42,"eid":"42","etype":"note","ts":42,"uids":["9","42","142"]}"#,
+                Some(r#"{"delta":42,"eid":"42","etype":"note","ts":42,"uids":["9","142"]}"#),
+            ),
+            (
+                EntryKind::Group,
+                r#"{"eid":"1","etype":"note","uids":["42"]}"#,
+                None,
+            ),
+            (
+                EntryKind::Group,
+                r#"{"eid":"42","etype":"user","uids":["9"]}"#,
+                None,
             ),
             (
                 EntryKind::Envelope,

@@ -3,7 +3,7 @@
 use super::error::RebuildError;
 use crate::domain::config::{Config, Count, USER};
 use crate::domain::error::SchemaError;
-use crate::domain::event::{Cause, Envelope, Event, Journal};
+use crate::domain::event::{Cause, Envelope, Event, GroupEvent, Journal};
 use crate::domain::event_class::schema_id;
 use crate::domain::ids::{Entity, Name};
 use crate::log::EntryKind;
@@ -97,6 +97,18 @@ impl Changes {
                     true => self.of_event(record, event).await,
                     false => Ok(Vec::new()),
                 }
+            }
+            EntryKind::Group => {
+                let Ok(group) = serde_json::from_slice::<GroupEvent>(payload) else {
+                    return Ok(Vec::new());
+                };
+                let mut changes = Vec::new();
+                for event in group.into_events() {
+                    if event.counted || record.outcome == Outcome::Counted {
+                        changes.extend(self.of_event(record, event).await?);
+                    }
+                }
+                Ok(changes)
             }
             EntryKind::Envelope if record.outcome == Outcome::Counted => {
                 let envelope = serde_json::from_slice::<Envelope<'_>>(payload);

@@ -1,4 +1,4 @@
-//! The counter that a MARK or UNMARK changes: a field of an object, or of a row of a table.
+//! The counter that a mark changes: a field of an object, or of a row of a table.
 //!
 //! The counter is read first. Then allocations that can fail are made, and the change follows.
 
@@ -228,7 +228,7 @@ impl Counter<'_> {
     }
 
     /// `CINT.INCRBY key idx delta [LEN n]`, or `CTAB.INCRBY key id idx delta [LEN n]`.
-    fn replicate(&self, delta: i64) -> Replicate {
+    fn replicate(&self, delta: i64) -> Replicate<'static> {
         let &CountArgs { key, row, idx, .. } = self.target.args;
         let (command, args) = match row {
             Some(row) => (c"CTAB.INCRBY", [Some(key), Some(row), Some(idx)]),
@@ -237,6 +237,7 @@ impl Counter<'_> {
         Replicate::Effect {
             command,
             args,
+            more: &[],
             number: Some((delta, self.new_len.map(len_option))),
         }
     }

@@ -1,10 +1,12 @@
-//! The positions of the parts of a MARK or UNMARK. The command and the server's keys requests parse them with the same
-//! code.
+//! The positions of the parts of a call. The command and the server's keys requests parse them with the same code.
 //!
 //! ```text
-//! key member [COUNT counters-key [ROW id] idx [LEN n] [VERIFY]] [EVENT stream [SEQ] [MAXLEN n] field value ...]
+//! key member [member ...] [COUNT counters-key [ROW id] idx [LEN n] [VERIFY]] [EVENT stream [SEQ] [MAXLEN n] field value ...]
 //! ```
-//! EVENT comes last: all arguments after its stream, SEQ and MAXLEN are fields and values.
+//! MARK and UNMARK have one member; MMARK and MUNMARK have all up to COUNT or EVENT, which are no numbers. EVENT comes last:
+//! all arguments after its stream, SEQ and MAXLEN are fields and values.
+
+use std::ops::Range;
 
 use crate::error::Error;
 use crate::server::Call;
@@ -12,6 +14,8 @@ use crate::server::Call;
 /// The positions of the arguments.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Layout {
+    /// The members.
+    pub members: Range<usize>,
     /// The arguments of COUNT, if given.
     pub count: Option<CountArgs>,
     /// The arguments of EVENT, if given.
@@ -49,20 +53,24 @@ pub struct EventArgs {
 impl Layout {
     /// The argument that names the set.
     pub const SET: usize = 1;
-    /// The member.
+    /// The first member.
     pub const MEMBER: usize = 2;
     /// The index of the set in [`Layout::keys`].
     pub const SET_KEY: usize = 0;
     /// The index of the object or table in [`Layout::keys`], if COUNT is given.
     pub const COUNTER_KEY: usize = 1;
 
-    /// Parses the call.
-    pub fn parse(call: &Call) -> Result<Layout, Error> {
+    /// Parses the call. With `many` it can have several members.
+    pub fn parse(call: &Call, many: bool) -> Result<Layout, Error> {
         let mut layout = Layout::default();
         let mut at = Layout::MEMBER + 1;
         if call.len() < at {
             return Err(Error::Arity);
         }
+        while many && at < call.len() && !call.is(at, "COUNT") && !call.is(at, "EVENT") {
+            at += 1;
+        }
+        layout.members = Layout::MEMBER..at;
         if at < call.len() && call.is(at, "COUNT") {
             let count = parse_count(call, at + 1)?;
             at = count.len.unwrap_or(count.idx) + 1 + usize::from(count.verify);

@@ -1,4 +1,5 @@
-//! Executes one MARK or UNMARK: validates, plans, changes, publishes and replies.
+//! Executes one call: validates, plans, changes, publishes and replies. A call of MARK or UNMARK is one of MMARK or MUNMARK
+//! with one member, but for the form of its reply and of its event.
 //!
 //! Hooks of other modules may run, and write to any of the keys, at three points: when the keys are first opened, when
 //! the entry is appended, and when a new set is stored. After each of them the keys are read again. The events of the set
@@ -12,31 +13,50 @@ use countint_core::idset::IdSet;
 
 use super::counter::{Counter, CounterChange, CounterRef};
 use super::layout::{EventArgs, Layout};
+use crate::commands::shared::buffers;
 use crate::error::Error;
+use crate::scratch::Scratch;
 use crate::server::stream::StreamEntry;
 use crate::server::{Call, KeyType, Keyspace, Outcome, Replicate, Values};
 use crate::stats;
 use crate::types::idset;
 
-/// A call of MARK or UNMARK, with its arguments parsed.
-struct Operation<'s> {
-    /// True for MARK, which adds; false for UNMARK, which removes.
-    add: bool,
+/// The field of the entry of MMARK and MUNMARK that has the changed members, separated by commas.
+const MEMBERS: &CStr = c"members";
+
+/// How often an entry is appended again because a hook on it has changed members of the call.
+const MAX_APPENDS: usize = 8;
+
+/// The command.
+pub struct Variant {
+    /// True for MARK and MMARK, which add; false for UNMARK and MUNMARK, which remove.
+    pub add: bool,
+    /// Whether a call can have several members.
+    pub many: bool,
     /// The keyspace event.
-    event: &'static CStr,
+    pub event: &'static CStr,
+}
+
+/// A call with its arguments parsed.
+struct Operation<'s> {
+    variant: &'s Variant,
     layout: &'s Layout,
-    member: u64,
+    /// The members, in the order of the arguments.
+    members: Scratch<u64>,
     counter: Option<CounterRef<'s>>,
     /// The number after MAXLEN.
     maxlen: Option<i64>,
 }
+
+/// The arguments of the members that change: each member once, in order.
+type ChangedArgs = Scratch<usize>;
 
 /// The changes that the operation makes, given the current values.
 enum Plan<'p> {
     /// Nothing changes. Contains the counter's value.
     Nothing(Option<u64>),
     /// The set and the counter change.
-    Change(Option<CounterPlan<'p>>),
+    Change(ChangedArgs, Option<CounterPlan<'p>>),
 }
 
 /// A counter to change.
@@ -65,9 +85,9 @@ struct Applied {
 }
 
 /// Runs the command.
-pub fn run(call: &Call, keys: &mut Keyspace, add: bool, event: &'static CStr) -> Outcome {
-    let layout = Layout::parse(call)?;
-    let member = call.unsigned(Layout::MEMBER)?;
+pub fn run(call: &Call, keys: &mut Keyspace, variant: &Variant) -> Outcome {
+    let layout = Layout::parse(call, variant.many)?;
+    let members = call.ids_in(layout.members.clone())?;
     let counter = layout
         .count
         .as_ref()
@@ -81,29 +101,28 @@ pub fn run(call: &Call, keys: &mut Keyspace, add: bool, event: &'static CStr) ->
         .transpose()?;
     check_keys_differ(call, &layout)?;
     let operation = Operation {
-        add,
-        event,
+        variant,
         layout: &layout,
-        member,
+        members,
         counter,
         maxlen,
     };
     let plan = operation.plan(&keys.values(layout.keys()), 0)?;
     match plan {
-        Plan::Nothing(value) => reply(call, false, value),
-        Plan::Change(counter) => operation.execute(call, keys, counter)?,
+        Plan::Nothing(value) => operation.reply(call, &[], value),
+        Plan::Change(changed, counter) => operation.execute(call, keys, changed, counter)?,
     }
     Ok(())
 }
 
 impl Operation<'_> {
-    /// Reads the keys and decides what to do. Types are checked before existence and indexes, whether or not the member
-    /// is in the set. Memory is allocated here, before anything changes.
+    /// Reads the keys and decides what to do. Types are checked before existence and indexes, whether or not the members
+    /// are in the set. Memory is allocated here, before anything changes.
     ///
     /// `previous_len` is the counter's [`Counter::final_len`] of the previous plan, or 0.
     fn plan(&self, values: &Values, previous_len: usize) -> Result<Plan<'_>, Error> {
         let set = values.set(Layout::SET_KEY)?;
-        let is_member = set.as_deref().is_some_and(|set| set.contains(self.member));
+        let changed = self.changed_args(set.as_deref());
         let members = set.as_deref().map_or(0, IdSet::len);
         if let Some(counter) = &self.counter {
             counter.check_type(values)?;
@@ -115,20 +134,40 @@ impl Operation<'_> {
                 _ => return Err(Error::WrongType),
             }
         }
+        let add = self.variant.add;
         let counter = self
             .counter
             .as_ref()
-            .map(|counter| counter.read(values, !self.add, previous_len))
+            .map(|counter| counter.read(values, !add, previous_len))
             .transpose()?;
         if let (Some(target), Some(counter)) = (&self.counter, &counter) {
             target.verify(counter, members)?;
         }
-        if is_member == self.add {
+        if changed.is_empty() {
             return Ok(Plan::Nothing(counter.and_then(|counter| counter.value)));
         }
-        let cardinality = members + u64::from(self.add);
-        let counter = counter.map(|counter| CounterPlan::new(counter, values, cardinality));
-        Ok(Plan::Change(counter.transpose()?))
+        let added = if add { changed.len() as u64 } else { 0 };
+        let counter = counter.map(|counter| CounterPlan::new(counter, values, members + added));
+        Ok(Plan::Change(changed, counter.transpose()?))
+    }
+
+    /// The members that the call changes in `set`. A repeated member changes once.
+    fn changed_args(&self, set: Option<&IdSet>) -> ChangedArgs {
+        let mut changed = buffers::positions();
+        let mut seen = IdSet::new();
+        for (at, &member) in self.layout.members.clone().zip(self.members.iter()) {
+            let is_member = set.is_some_and(|set| set.contains(member));
+            if is_member != self.variant.add && (self.members.len() == 1 || seen.insert(member)) {
+                changed.push(at);
+            }
+        }
+        changed
+    }
+
+    /// The members of these arguments.
+    fn members_of(&self, args: &[usize]) -> impl Iterator<Item = u64> {
+        args.iter()
+            .map(|at| self.members[at - self.layout.members.start])
     }
 
     /// Makes the changes and replies.
@@ -136,55 +175,87 @@ impl Operation<'_> {
         &self,
         call: &Call,
         keys: &mut Keyspace,
+        changed: ChangedArgs,
         counter: Option<CounterPlan<'_>>,
     ) -> Outcome {
         // UNMARK is not `deny-oom`: it frees memory unless a counter grows. The server has refused a MARK already.
         let grows = counter.as_ref().is_some_and(|plan| plan.counter.grows());
-        if grows && !self.add && call.is_memory_full() {
+        if grows && !self.variant.add && call.is_memory_full() {
             return Err(Error::MemoryFull);
         }
         match &self.layout.event {
-            Some(event) => self.execute_with_event(call, keys, counter, event),
+            Some(event) => self.execute_with_event(call, keys, changed, counter, event),
             None => {
-                let applied = self.apply(call, keys, counter)?;
-                self.publish(call, keys, applied);
+                let applied = self.apply(call, keys, &changed, counter)?;
+                self.publish(call, keys, &changed, applied);
                 Ok(())
             }
         }
     }
 
     /// Appends the entry, changes the set and the counter, and replies. If they can no longer change after the entry was
-    /// appended, the entry is deleted.
+    /// appended, the entry is deleted. If other members change than the entry has, it is replaced.
     fn execute_with_event(
         &self,
         call: &Call,
         keys: &mut Keyspace,
+        mut changed: ChangedArgs,
         counter: Option<CounterPlan<'_>>,
         event: &EventArgs,
     ) -> Outcome {
-        let id = if event.seq { c"0-*" } else { c"*" };
-        let Some(entry) = StreamEntry::append(keys, event.stream, id, event.fields) else {
-            return Ok(()); // the error of XADD is the reply
-        };
-        // Hooks have run, so a prepared object may be stale. Its allocation has shown that there is enough memory.
-        let previous_len = counter.map_or(0, |plan| plan.counter.final_len());
-        let result = match self.plan(&self.values_again(keys), previous_len) {
-            Ok(Plan::Change(counter)) => match self.apply(call, keys, counter) {
-                Ok(applied) => {
-                    if let Some(maxlen) = self.maxlen {
-                        entry.trim(keys, maxlen);
-                    }
-                    self.publish(call, keys, applied);
-                    return Ok(());
+        // Hooks run with each entry, so a prepared object may be stale. Its allocation has shown that there is enough memory.
+        let mut previous_len = counter.map_or(0, |plan| plan.counter.final_len());
+        for _ in 0..MAX_APPENDS {
+            let Some(entry) = self.append(keys, event, &changed) else {
+                return Ok(()); // the error of XADD is the reply
+            };
+            let result = match self.plan(&self.values_again(keys), previous_len) {
+                Ok(Plan::Change(now, counter)) if *now != *changed => {
+                    previous_len = counter.map_or(0, |plan| plan.counter.final_len());
+                    changed = now;
+                    entry.delete(keys);
+                    continue;
                 }
+                Ok(Plan::Change(_, counter)) => match self.apply(call, keys, &changed, counter) {
+                    Ok(applied) => {
+                        if let Some(maxlen) = self.maxlen {
+                            entry.trim(keys, maxlen);
+                        }
+                        self.publish(call, keys, &changed, applied);
+                        return Ok(());
+                    }
+                    Err(error) => Err(error),
+                },
+                Ok(Plan::Nothing(value)) => Ok(value),
                 Err(error) => Err(error),
-            },
-            Ok(Plan::Nothing(value)) => Ok(value),
-            Err(error) => Err(error),
-        };
-        entry.delete(keys);
-        reply(call, false, result?);
-        Ok(())
+            };
+            entry.delete(keys);
+            self.reply(call, &[], result?);
+            return Ok(());
+        }
+        Err(Error::Interference)
+    }
+
+    /// Appends the entry, with the `changed` members if the command can have several.
+    fn append(
+        &self,
+        keys: &mut Keyspace,
+        event: &EventArgs,
+        changed: &[usize],
+    ) -> Option<StreamEntry> {
+        let id = if event.seq { c"0-*" } else { c"*" };
+        let mut members = buffers::bytes();
+        if self.variant.many {
+            let mut number = itoa::Buffer::new();
+            for member in self.members_of(changed) {
+                if !members.is_empty() {
+                    members.push(b',');
+                }
+                members.extend_from_slice(number.format(member).as_bytes());
+            }
+        }
+        let members = (!members.is_empty()).then_some((MEMBERS, members.as_slice()));
+        StreamEntry::append(keys, event.stream, id, event.fields, members)
     }
 
     /// Reads the set and the counter again.
@@ -198,73 +269,87 @@ impl Operation<'_> {
         &self,
         call: &Call,
         keys: &mut Keyspace,
+        changed: &[usize],
         counter: Option<CounterPlan<'_>>,
     ) -> Result<Applied, Error> {
-        let set = self.change_set(call, keys, self.add)?;
+        let add = self.variant.add;
+        let set = self.change_set(call, keys, changed, add)?;
         let hooks_have_run = matches!(set, SetChange::Created);
-        match self.change_counter(keys, counter, hooks_have_run) {
+        match self.change_counter(keys, changed.len() as u64, counter, hooks_have_run) {
             Ok(counter) => Ok(Applied { set, counter }),
             Err(error) => {
-                self.change_set(call, keys, !self.add)?;
+                self.change_set(call, keys, changed, !add)?;
                 Err(error)
             }
         }
     }
 
     /// Publishes the events of the changes, and replies.
-    fn publish(&self, call: &Call, keys: &mut Keyspace, applied: Applied) {
-        if self.add {
-            stats::marked()
+    fn publish(&self, call: &Call, keys: &mut Keyspace, changed: &[usize], applied: Applied) {
+        let Variant { add, event, .. } = *self.variant;
+        if add {
+            stats::marked(changed.len() as u64)
         } else {
-            stats::unmarked()
+            stats::unmarked(changed.len() as u64)
         }
-        keys.publish(Layout::SET, self.event);
+        keys.publish(Layout::SET, event);
         if matches!(applied.set, SetChange::Deleted) {
             keys.publish_del(Layout::SET);
         }
         if let Some(key) = applied.counter.as_ref().and_then(|c| c.changed_key) {
-            keys.publish(key, self.event);
+            keys.publish(key, event);
         }
-        reply(call, true, applied.counter.map(|change| change.value));
+        self.reply(call, changed, applied.counter.map(|change| change.value));
     }
 
-    /// Changes the counter. If hooks have run since the plan was made, the counter is read again.
+    /// Changes the counter by the number of `changed` members. If hooks have run since the plan was made, the counter is
+    /// read again.
     fn change_counter(
         &self,
         keys: &mut Keyspace,
+        changed: u64,
         plan: Option<CounterPlan<'_>>,
         hooks_have_run: bool,
     ) -> Result<Option<CounterChange>, Error> {
         let Some(mut plan) = plan else {
             return Ok(None);
         };
+        let add = self.variant.add;
         if let (Some(counter), true) = (&self.counter, hooks_have_run) {
             let values = self.values_again(keys);
             counter.check_type(&values)?;
-            let counter = counter.read(&values, !self.add, plan.counter.final_len())?;
+            let counter = counter.read(&values, !add, plan.counter.final_len())?;
             let set = values.set(Layout::SET_KEY)?;
-            let cardinality = set.as_deref().map_or(1, IdSet::len);
+            let cardinality = set.as_deref().map_or(changed, IdSet::len);
             plan = CounterPlan::new(counter, &values, cardinality)?;
         }
-        let delta = match (self.add, plan.counter.value) {
-            (true, Some(_)) => 1,
-            (true, None) => i64::try_from(plan.cardinality).unwrap_or(i64::MAX),
-            (false, _) => -1,
+        let delta = match (add, plan.counter.value) {
+            (true, None) => plan.cardinality,
+            _ => changed,
         };
+        let delta = i64::try_from(delta).unwrap_or(i64::MAX);
+        let delta = if add { delta } else { -delta };
         plan.counter.change(keys, delta, plan.prepared)
     }
 
-    /// Adds the member to the set, or removes it.
-    fn change_set(&self, call: &Call, keys: &mut Keyspace, add: bool) -> Result<SetChange, Error> {
+    /// Adds the `changed` members to the set, or removes them.
+    fn change_set(
+        &self,
+        call: &Call,
+        keys: &mut Keyspace,
+        changed: &[usize],
+        add: bool,
+    ) -> Result<SetChange, Error> {
         let replicate = Replicate::Effect {
             command: if add { c"RBM.ADD" } else { c"RBM.REM" },
-            args: [Some(Layout::SET), Some(Layout::MEMBER), None],
+            args: [Some(Layout::SET), None, None],
+            more: changed,
             number: None,
         };
         let mut key = keys.write(Layout::SET);
         let Some(mut set) = key.set_mut()? else {
             if add {
-                let set = || Ok::<_, Infallible>([self.member].into_iter().collect::<IdSet>());
+                let set = || Ok::<_, Infallible>(self.members_of(changed).collect::<IdSet>());
                 let Ok(set) = idset::build(set);
                 key.store(set, replicate).publish_later();
             }
@@ -272,10 +357,12 @@ impl Operation<'_> {
         };
         call.begin_effects();
         set.change(|set| {
-            if add {
-                set.insert(self.member)
-            } else {
-                set.remove(self.member)
+            for member in self.members_of(changed) {
+                if add {
+                    set.insert(member);
+                } else {
+                    set.remove(member);
+                }
             }
         });
         if set.is_empty() {
@@ -284,6 +371,22 @@ impl Operation<'_> {
         }
         key.changed(replicate).publish_later();
         Ok(SetChange::Changed)
+    }
+
+    /// Replies `[changed, value]`. With several members, `changed` is an array.
+    fn reply(&self, call: &Call, changed: &[usize], value: Option<u64>) {
+        call.reply_array(2);
+        if self.variant.many {
+            let mut changed = changed.iter().peekable();
+            let members = self.layout.members.clone();
+            call.reply_ints(members.map(|at| u64::from(changed.next_if_eq(&&at).is_some())));
+        } else {
+            call.reply_int(u64::from(!changed.is_empty()));
+        }
+        match value {
+            Some(value) => call.reply_int(value),
+            None => call.reply_null(),
+        }
     }
 }
 
@@ -316,14 +419,4 @@ fn parse_maxlen(call: &Call, at: usize) -> Result<i64, Error> {
         .ok()
         .filter(|&n| n >= 0)
         .ok_or(Error::NotAnInteger)
-}
-
-/// Replies `[changed, value]`.
-fn reply(call: &Call, changed: bool, value: Option<u64>) {
-    call.reply_array(2);
-    call.reply_int(u64::from(changed));
-    match value {
-        Some(value) => call.reply_int(value),
-        None => call.reply_null(),
-    }
 }

@@ -13,6 +13,10 @@ const CONTAINS_TO_HASHTABLE: f64 = 1.2;
 const CONTAINS_TO_INTSET: f64 = 0.9;
 /// The threshold of `RBM.ADD : SADD` for every encoding of the Set.
 const ADD_TO_SADD: f64 = 0.9;
+/// The threshold of `RBM.MMARK` of [`GROUP`] members to as many `RBM.MARK`.
+const MMARK_TO_MARK: f64 = 3.0;
+/// The members of a `RBM.MMARK`.
+const GROUP: u64 = 32;
 
 /// The placeholders of a set and a member ([`crate::workload::template`]).
 const KEY: &str = "rbm:like:note:<set>";
@@ -49,6 +53,7 @@ pub fn comparisons(programs: &Programs, scale: &Scale) -> Vec<Comparison> {
         all.push(set("one", one).add(&[SetKind::Hashtable]));
         if matches!(distribution, Distribution::Dense(_)) {
             all.push(set("one", one).mark());
+            all.push(set("one", one).mmark());
         }
         all.push(set("many", many).contains(&[SetKind::Hashtable, SetKind::Intset]));
         all.push(set("many", many).add(&[SetKind::Hashtable, SetKind::Intset]));
@@ -165,11 +170,7 @@ impl Sets<'_> {
 
     /// Adding a fact, counting it and appending its event.
     fn mark(&self) -> Comparison {
-        let ours = |name, delta| {
-            format!(
-                "{name} {KEY} {MEMBER} COUNT cnt:mark 1 EVENT x:mark MAXLEN 100000 uid {MEMBER} delta {delta}"
-            )
-        };
+        let ours = mark_command;
         let theirs = |script| format!("EVALSHA <script:{script}> 3 {KEY} cnt:mark x:mark {MEMBER}");
         Comparison {
             name: "mark".into(),
@@ -191,6 +192,41 @@ impl Sets<'_> {
             )
         }
     }
+
+    /// Adding facts of several users on one entity: in one step with one event, and one after the other.
+    fn mmark(&self) -> Comparison {
+        let group = |name, delta| {
+            let others = GROUP - 1;
+            format!(
+                "{name} {KEY} {MEMBER} <id>*{others} COUNT cnt:mark 1 EVENT x:mark MAXLEN 100000 delta {delta}"
+            )
+        };
+        let single = |name, delta| format!("{GROUP}x {}", mark_command(name, delta));
+        let data = self.data(SetKind::Rbm);
+        Comparison {
+            name: "mmark".into(),
+            units: GROUP,
+            sides: vec![
+                Side::new("RBM.MMARK", data, group("RBM.MMARK", 1))
+                    .with_undo(group("RBM.MUNMARK", -1)),
+                Side::new("RBM.MARK", data, single("RBM.MARK", 1))
+                    .with_undo(single("RBM.UNMARK", -1)),
+            ],
+            ratios: first_to_others(&[Some(MMARK_TO_MARK)]),
+            ..self.comparison(
+                "mmark",
+                &format!("Adding {GROUP} facts on one entity, with their counts and events"),
+                Presence::Absent,
+            )
+        }
+    }
+}
+
+/// A command that adds or removes a fact, counts it and appends its event.
+fn mark_command(name: &str, delta: i64) -> String {
+    format!(
+        "{name} {KEY} {MEMBER} COUNT cnt:mark 1 EVENT x:mark MAXLEN 100000 uid {MEMBER} delta {delta}"
+    )
 }
 
 /// The ratios of the RBM to each of the others.

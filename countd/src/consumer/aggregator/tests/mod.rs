@@ -3,6 +3,7 @@
 mod dead_letters;
 mod derived;
 mod events;
+mod groups;
 mod moving;
 mod tables;
 mod timelines;
