@@ -3,6 +3,7 @@
 use super::auth::AuthConfig;
 use super::days::DaysConfig;
 use super::error::{ConfigError, invalid};
+use super::hot::HotConfig;
 use super::limits::LimitsConfig;
 use super::metrics::{FactKind, MetricsConfig, USER};
 use super::ranks::RanksConfig;
@@ -59,6 +60,8 @@ pub struct Config {
     pub rebuild: RebuildConfig,
     /// The announcement of changed counters.
     pub changes: ChangesConfig,
+    /// Hot entities.
+    pub hot: HotConfig,
     /// The reconciliation of counters.
     pub reconcile: ReconcileConfig,
     /// The audit of corrections.
@@ -126,6 +129,7 @@ impl Config {
         self.auth.validate()?;
         self.limits.validate()?;
         self.reconcile.validate()?;
+        self.hot.validate()?;
         self.validate_consumer()?;
         if self.dead.payload_bytes > TRUNCATED_PAYLOAD_BYTES {
             let problem = format!("must be at most {TRUNCATED_PAYLOAD_BYTES}");

@@ -4,6 +4,7 @@ mod archive;
 mod auth;
 mod days;
 mod error;
+mod hot;
 mod limits;
 mod load;
 mod metrics;
@@ -19,6 +20,7 @@ pub use archive::ArchiveConfig;
 pub use auth::{AuthConfig, JwtConfig, Right, Token};
 pub use days::DaysConfig;
 pub use error::ConfigError;
+pub use hot::HotConfig;
 pub use limits::{LimitConfig, LimitsConfig};
 pub use load::{Config, DEFAULTS};
 pub use metrics::{
