@@ -19,6 +19,7 @@ use crate::redis::store::{MAX_LAYOUT_AGE, Store};
 use crate::repair::Rebuilder;
 use crate::storage::authors::Authors;
 use crate::storage::catalog::Catalog;
+use crate::storage::hot::HotTracker;
 use metrics_exporter_prometheus::PrometheusHandle;
 use std::io;
 use std::ops::Deref;
@@ -54,6 +55,7 @@ pub struct AppState {
     /// The changes of counters, if they are announced.
     pub changes: Option<Changes>,
     pub health: Health,
+    pub hot: HotTracker,
     pub metrics: PrometheusHandle,
     /// The OpenAPI document.
     pub document: Arc<str>,
@@ -94,11 +96,13 @@ impl App {
         let authors = Authors::new(store.clone());
         let facts = FactStores::new(store.keys(), store.backend(), config.facts.shards);
         let rebuilder = Rebuilder::new(catalog.clone(), store.clone(), facts.clone());
+        let hot = HotTracker::start(config.hot, store.clone(), stopping.clone());
         let queries = Queries::new(
             catalog.clone(),
             store.clone(),
             facts.clone(),
             rebuilder.clone(),
+            hot.clone(),
         );
         let settings = &config.changes;
         Ok(App(Arc::new(AppState {
@@ -112,6 +116,7 @@ impl App {
                 facts.clone(),
                 authors.clone(),
                 rebuilder,
+                hot.clone(),
             ),
             authors,
             user_counters: UserCounters::new(catalog.clone(), store.clone()),
@@ -119,13 +124,14 @@ impl App {
                 .enabled
                 .then(|| Changes::new(settings, store.clone(), stopping)),
             jobs: Jobs::new(store.clone()),
-            envelopes: EnvelopeWriter::new(catalog.clone(), store.clone()),
+            envelopes: EnvelopeWriter::new(catalog.clone(), store.clone(), hot.clone()),
             pages: Pages::new(catalog.clone(), facts, queries.clone()),
             queries,
             ranks: Ranks::new(Arc::clone(config), store.clone()),
             store,
             catalog,
             health,
+            hot,
             metrics,
             document: document.into(),
         })))

@@ -3,7 +3,7 @@
 use metrics::{Unit, describe_counter, describe_gauge, describe_histogram};
 use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, PrometheusHandle};
 
-const COUNTERS: [(&str, &str); 22] = [
+const COUNTERS: [(&str, &str); 24] = [
     (
         "countd_events_appended_total",
         "Events appended to the log by requests",
@@ -70,6 +70,14 @@ const COUNTERS: [(&str, &str); 22] = [
         "countd_checks_skipped_total",
         "Counters that could not be compared with their facts",
     ),
+    (
+        "countd_hot_cache_hits_total",
+        "Counters of hot entities answered from memory",
+    ),
+    (
+        "countd_hot_cache_misses_total",
+        "Counters of hot entities read from Redis, because they were not in memory",
+    ),
     ("countd_corrections_total", "Counters corrected, by source"),
     (
         "countd_http_requests_total",
@@ -88,7 +96,7 @@ const COUNTERS: [(&str, &str); 22] = [
 /// The number of counters with labels, which are at the end of the list.
 const WITH_LABELS: usize = 4;
 
-const GAUGES: [(&str, &str); 11] = [
+const GAUGES: [(&str, &str); 12] = [
     (
         "countd_archive_failed",
         "Whether the archive cannot be written",
@@ -100,6 +108,10 @@ const GAUGES: [(&str, &str); 11] = [
     (
         "countd_lag_seconds",
         "Age of the oldest uncommitted log entry with a timestamp, 0 without one; absent if unknown",
+    ),
+    (
+        "countd_hot_entities",
+        "Hot entities that the process knows, of all processes",
     ),
     (
         "countd_partitions_failed",

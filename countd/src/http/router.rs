@@ -4,7 +4,7 @@ use super::app::App;
 use super::jwt::KeyFileError;
 use super::middleware::{self, RouteRules};
 use super::{
-    adjust, changes, counters, entities, errors, events, feed, history, jobs, openapi, operations,
+    adjust, changes, counters, entities, errors, events, feed, history, hot, jobs, openapi, operations,
     ranks, timelines, user_counters, users, writes,
 };
 use crate::domain::config::{Config, Right};
@@ -98,6 +98,7 @@ fn all_groups() -> Vec<RouteGroup> {
         .routes(routes!(jobs::delete_entity))
         .routes(routes!(jobs::delete_user))
         .routes(routes!(jobs::job))
+        .routes(routes!(hot::hot))
         .routes(routes!(adjust::adjust));
     let mut groups = vec![
         RouteGroup::new(Some(Right::Read), reads),

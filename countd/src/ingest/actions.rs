@@ -27,6 +27,7 @@ use crate::redis::store::Store;
 use crate::repair::{Rebuilder, Source, Sources};
 use crate::storage::authors::Authors;
 use crate::storage::catalog::Catalog;
+use crate::storage::hot::HotTracker;
 use crate::storage::locator::Locator;
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -52,18 +53,22 @@ pub struct Actions {
     facts: FactStores,
     pub(super) authors: Authors,
     pub(super) rebuilder: Rebuilder,
+    pub(super) hot: HotTracker,
 }
 
 impl Actions {
-    /// Uses the metrics and schemas of `catalog` and the fact stores of `store`. `rebuilder` rebuilds lost counters.
+    /// Uses the metrics and schemas of `catalog` and the fact stores of `store`. `rebuilder` rebuilds lost counters. `hot` counts the
+    /// actions on entities.
     pub fn new(
         catalog: Catalog,
         store: Store,
         facts: FactStores,
         authors: Authors,
         rebuilder: Rebuilder,
+        hot: HotTracker,
     ) -> Actions {
         Actions {
+            hot,
             rebuilder,
             authors,
             catalog,
@@ -126,6 +131,7 @@ impl Actions {
             }
         };
         let author = self.author(metric, op, action, &entity.etype)?.cloned();
+        self.hot.record_write(&entity);
         let event = Event {
             schema: schema.cloned(),
             entity,

@@ -1,5 +1,6 @@
 //! Pages of entities: the counters and a user's statuses of each, where a damaged key fails its own entity only.
 
+use super::cached_page::CachedPage;
 use super::fact_reads::FactReads;
 use super::reads::{Counts, FieldSelection, Queries};
 use super::status::{Status, StatusFormat};
@@ -110,6 +111,7 @@ impl Pages {
     /// Reads a page in one pipeline. Returns the results in the order of `entities`.
     async fn read_page(&self, entities: &[Entity], request: &Request<'_>) -> Page<FeedItem> {
         self.queries.check_batch_size(entities.len())?;
+        self.queries.hot.record_reads(entities);
         let (mut selections, mut selected) = (Vec::<Selection>::new(), Vec::new());
         for entity in entities {
             // A page has few entity types.
@@ -124,12 +126,14 @@ impl Pages {
             selected.push(index);
         }
         let locator = self.queries.locator();
-        let (mut counters, mut facts) = (Vec::new(), FactReads::default());
+        let mut counters = CachedPage::new(&self.queries.hot, entities.len());
+        let mut facts = FactReads::default();
         let page = || entities.iter().zip(&selected);
         for (entity, index) in page() {
             let selection = &selections[*index];
-            let fields = selection.counters.iter();
-            counters.extend(fields.map(|fields| fields.to_read(&locator, entity)));
+            if let Some(fields) = &selection.counters {
+                counters.add(entity, fields, &locator);
+            }
             for (metric, store) in &selection.facts {
                 let fact = Fact {
                     metric,
@@ -140,13 +144,10 @@ impl Pages {
             }
         }
         let calls = facts.take_calls();
-        let mut read = self.queries.read_page(&counters, &calls).await?;
-        let with_counters = page().filter(|(_, index)| selections[**index].counters.is_some());
-        let with_counters: Vec<&Entity> = with_counters.map(|(entity, _)| entity).collect();
+        let mut read = self.queries.read_page(counters.to_read(), &calls).await?;
         let (rebuilder, fields) = (&self.queries.rebuilder, &mut read.fields);
-        let of_page = (&with_counters[..], &counters[..]);
-        rebuild_lost(rebuilder, of_page, fields, request.trace_id).await;
-        let mut fields = read.fields.into_iter();
+        rebuild_lost(rebuilder, counters.missing(), fields, request.trace_id).await;
+        let mut fields = counters.complete(read.fields)?.into_iter();
         let mut found = facts
             .results(&self.queries, read.replies)
             .await?

@@ -22,6 +22,7 @@ use countd::redis::processes;
 use countd::redis::script::CounterBackend;
 use countd::redis::store::{LIBRARY_PERMISSIONS, Store};
 use countd::repair::{self, Rebuilder};
+use countd::storage::hot::HotTracker;
 use countd::storage::schema;
 
 /// The roles of a process.
@@ -100,6 +101,7 @@ fn declared(
         declared.push((common.clone(), jobs::client_permissions()));
         declared.push((common.clone(), history::required_permissions()));
         declared.push((common.clone(), ranks::required_permissions()));
+        declared.push((common.clone(), HotTracker::required_permissions()));
     }
     if roles.consumes {
         declared.push((common.clone(), jobs::client_permissions()));
