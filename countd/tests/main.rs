@@ -23,6 +23,7 @@ mod failover;
 mod feed;
 mod flood;
 mod foreign_ids;
+mod hot;
 mod idempotency;
 mod import;
 mod invariants;

@@ -90,6 +90,7 @@ fn every_operation_is_limited_with_429() {
     let expected = [
         ("DELETE", "/entity/{etype}/{eid}"),
         ("DELETE", "/user/{uid}"),
+        ("GET", "/hot"),
         ("GET", "/jobs/{id}"),
         ("POST", "/counter/adjust"),
     ];

@@ -1,26 +1,26 @@
 //! Hot entities: those with the most requests of the last minute.
 //!
-//! A process counts a sample of its requests by entity ([`window`]), and reports the most frequent entities once a second ([`reports`]).
-//! An entity is hot if it has at least `hot.min_rate` requests per second over all processes. Its counters can be cached ([`cache`]).
+//! A process counts a sample of its requests by entity (`accesses`), and reports the most frequent entities once a second (`reports`).
+//! An entity is hot if it has at least `hot.min_rate` requests per second over all processes. Its counters can be cached (`cache`).
 
+mod accesses;
 mod cache;
 mod reports;
 mod sampling;
 mod window;
 
+pub use accesses::Accesses;
 pub use cache::{CachedCounters, Lookup, Ticket};
 pub use reports::HotEntity;
 
 use self::cache::CounterCache;
 use self::reports::Reports;
-use self::sampling::{INTERVAL, sample};
-use self::window::{Access, Window};
 use crate::domain::config::HotConfig;
 use crate::domain::ids::Entity;
 use crate::redis::permissions::Permissions;
 use crate::redis::store::Store;
 use redis::RedisError;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
@@ -35,7 +35,7 @@ pub struct HotTracker(Arc<Tracker>);
 
 struct Tracker {
     settings: HotConfig,
-    window: Mutex<Window>,
+    accesses: Accesses,
     cache: CounterCache,
     /// `None` if the process does not find hot entities.
     reports: Option<Reports>,
@@ -49,7 +49,7 @@ impl HotTracker {
 
     fn new(settings: HotConfig, cache: CounterCache, reports: Option<Reports>) -> HotTracker {
         HotTracker(Arc::new(Tracker {
-            window: Mutex::new(Window::new(Instant::now())),
+            accesses: Accesses::default(),
             settings,
             cache,
             reports,
@@ -77,29 +77,17 @@ impl HotTracker {
     }
 
     /// Counts one read of each of these entities.
-    ///
-    /// One of 64 is counted, so a call costs a few nanoseconds, and one that counts a microsecond.
     pub fn record_reads(&self, entities: &[Entity]) {
-        self.record(entities, Access::Read);
-    }
-
-    /// Counts a write to an entity, at the cost of [`record_reads`](Self::record_reads).
-    pub fn record_write(&self, entity: &Entity) {
-        self.record(std::slice::from_ref(entity), Access::Write);
-    }
-
-    fn record(&self, entities: &[Entity], access: Access) {
-        if self.0.reports.is_none() {
-            return;
+        if self.0.reports.is_some() {
+            self.0.accesses.record_reads(entities);
         }
-        sample(entities.len(), |index| {
-            let mut window = self.window();
-            window.add(&entities[index], access, INTERVAL, Instant::now());
-        });
     }
 
-    fn window(&self) -> std::sync::MutexGuard<'_, Window> {
-        self.0.window.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Counts a write to an entity.
+    pub fn record_write(&self, entity: &Entity) {
+        if self.0.reports.is_some() {
+            self.0.accesses.record_write(entity);
+        }
     }
 
     /// Looks up the counters of an entity: its first `len` fields.
@@ -170,9 +158,8 @@ impl HotTracker {
 
     /// The entities with the most requests of this process.
     fn own(&self) -> Vec<HotEntity> {
-        let (counts, seconds) = self.window().counts(Instant::now());
         let settings = &self.0.settings;
-        let mut own = window::rates(counts, seconds);
+        let mut own = self.0.accesses.rates();
         let min_rate = f64::from(settings.min_rate) / MAX_SPREAD;
         own.retain(|entity| entity.rate() >= min_rate);
         reports::sort(&mut own);
