@@ -93,7 +93,7 @@ fn hot_entities_of_all_processes_are_listed(store: TestStore) {
     let keys = reply::array(client.ok("KEYS countd:hot:*"));
     assert_eq!(keys.len(), 2, "a report of each process");
     for key in keys {
-        let left = reply::integer(client.call(&["PTTL", &reply::text(key)]));
+        let left = reply::int(client.call(&["PTTL", &reply::text(key)]));
         assert!((-2..=10_000).contains(&left) && left != -1, "{left}");
     }
     // The report of a process that was killed expires.
