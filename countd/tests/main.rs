@@ -39,6 +39,7 @@ mod operations;
 mod outages;
 mod outbox;
 mod poison;
+mod prefilter;
 mod problems;
 mod ranks;
 mod rebuild;

@@ -13,6 +13,7 @@ use crate::ingest::user_counters::UserCounters;
 use crate::maintenance::jobs::Jobs;
 use crate::query::changes::Changes;
 use crate::query::feed::Pages;
+use crate::query::prefilter::Prefilter;
 use crate::query::ranks::Ranks;
 use crate::query::reads::Queries;
 use crate::redis::store::{MAX_LAYOUT_AGE, Store};
@@ -90,6 +91,7 @@ impl App {
         health: Health,
         metrics: PrometheusHandle,
         document: String,
+        prefilter: Prefilter,
         stopping: watch::Receiver<bool>,
     ) -> Result<App, KeyFileError> {
         let catalog = Catalog::new(Arc::clone(config), store.clone());
@@ -125,7 +127,7 @@ impl App {
                 .then(|| Changes::new(settings, store.clone(), stopping)),
             jobs: Jobs::new(store.clone()),
             envelopes: EnvelopeWriter::new(catalog.clone(), store.clone(), hot.clone()),
-            pages: Pages::new(catalog.clone(), facts, queries.clone()),
+            pages: Pages::new(catalog.clone(), facts, queries.clone(), prefilter),
             queries,
             ranks: Ranks::new(Arc::clone(config), store.clone()),
             store,

@@ -9,6 +9,7 @@ use super::{
 };
 use crate::domain::config::{Config, Right};
 use crate::domain::health::Health;
+use crate::query::prefilter::Prefilter;
 use crate::redis::store::Store;
 use axum::Router;
 use axum::handler::Handler;
@@ -145,7 +146,9 @@ pub fn router(
     metrics: PrometheusHandle,
     stopping: watch::Receiver<bool>,
 ) -> Result<Router, KeyFileError> {
-    let app = App::new(config, store, health, metrics, document(config), stopping)?;
+    let prefilter = Prefilter::start(config, store.clone(), stopping.clone());
+    let document = document(config);
+    let app = App::new(config, store, health, metrics, document, prefilter, stopping)?;
     Ok(with_middleware(app, all_groups()))
 }
 
@@ -160,7 +163,9 @@ pub fn operational_router(
     metrics: PrometheusHandle,
     stopping: watch::Receiver<bool>,
 ) -> Result<Router, KeyFileError> {
-    let app = App::new(config, store, health, metrics, document(config), stopping)?;
+    let prefilter = Prefilter::disabled();
+    let document = document(config);
+    let app = App::new(config, store, health, metrics, document, prefilter, stopping)?;
     Ok(with_middleware(app, operational_groups()))
 }
 

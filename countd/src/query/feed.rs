@@ -2,6 +2,7 @@
 
 use super::cached_page::CachedPage;
 use super::fact_reads::FactReads;
+use super::prefilter::Prefilter;
 use super::reads::{Counts, FieldSelection, Queries};
 use super::status::{Status, StatusFormat};
 use super::suspects::rebuild_lost;
@@ -23,6 +24,7 @@ pub struct Pages {
     catalog: Catalog,
     facts: FactStores,
     queries: Queries,
+    prefilter: Prefilter,
 }
 
 /// A request for a page.
@@ -46,9 +48,15 @@ struct Selection<'a> {
 }
 
 impl Pages {
-    /// Uses the metrics of `catalog`, and reads with `queries`.
-    pub fn new(catalog: Catalog, facts: FactStores, queries: Queries) -> Pages {
+    /// Uses the metrics of `catalog`, and reads with `queries`. `prefilter` answers statuses.
+    pub fn new(
+        catalog: Catalog,
+        facts: FactStores,
+        queries: Queries,
+        prefilter: Prefilter,
+    ) -> Pages {
         Pages {
+            prefilter,
             catalog,
             facts,
             queries,
@@ -125,6 +133,8 @@ impl Pages {
             };
             selected.push(index);
         }
+        let absent = self.absent(entities, (&selections, &selected), request).await;
+        let mut absent = absent.iter().flatten();
         let locator = self.queries.locator();
         let mut counters = CachedPage::new(&self.queries.hot, entities.len());
         let mut facts = FactReads::default();
@@ -140,7 +150,10 @@ impl Pages {
                     entity,
                     uid: request.uid,
                 };
-                facts.add(locator.keys(), *store, fact);
+                match absent.next() {
+                    Some(true) => facts.add_absent(),
+                    Some(false) | None => facts.add(locator.keys(), *store, fact),
+                }
             }
         }
         let calls = facts.take_calls();
@@ -177,6 +190,30 @@ impl Pages {
             });
         }
         Ok(items)
+    }
+
+    /// Whether each fact of a page is known not to exist, in the order of the page. `None` if Redis is asked for all. A page with counters asks Redis
+    /// in any case.
+    async fn absent(
+        &self,
+        entities: &[Entity],
+        (selections, selected): (&[Selection<'_>], &[usize]),
+        request: &Request<'_>,
+    ) -> Option<Vec<bool>> {
+        if request.has_counters || !self.prefilter.is_enabled() {
+            return None;
+        }
+        let page = entities.iter().zip(selected);
+        let facts = page.flat_map(|(entity, index)| {
+            let metrics = selections[*index].facts.iter();
+            metrics.map(move |(metric, _)| Fact {
+                metric,
+                entity,
+                uid: request.uid,
+            })
+        });
+        let facts: Vec<Fact<'_>> = facts.collect();
+        self.prefilter.absent(&facts).await
     }
 
     /// What a request reads of the entities of this entity's type.

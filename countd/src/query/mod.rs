@@ -7,6 +7,7 @@ pub mod feed;
 mod field_values;
 pub(crate) mod fields;
 pub mod history;
+pub mod prefilter;
 pub mod ranks;
 pub mod reads;
 pub mod status;

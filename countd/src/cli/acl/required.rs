@@ -15,6 +15,7 @@ use countd::log;
 use countd::maintenance::{
     erasure, import, jobs, rebuild, reconcile, restore, reverse, storage, sums, transposition,
 };
+use countd::query::prefilter::Prefilter;
 use countd::query::reads::Queries;
 use countd::query::{history, ranks};
 use countd::redis::permissions::Permissions;
@@ -93,6 +94,9 @@ fn declared(
     if roles.serves && config.changes.enabled {
         let reads = Permissions::of_commands(countd::query::changes::PERMISSIONS);
         declared.push((common.clone(), reads));
+    }
+    if roles.serves && Prefilter::is_possible(config, keys, backend) {
+        declared.push((common.clone(), Prefilter::required_permissions()));
     }
     if roles.serves && config.limits.uses_redis() {
         declared.push((common.clone(), SharedLimiter::required_permissions()));

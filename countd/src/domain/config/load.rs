@@ -6,6 +6,7 @@ use super::error::{ConfigError, invalid};
 use super::hot::HotConfig;
 use super::limits::LimitsConfig;
 use super::metrics::{FactKind, MetricsConfig, USER};
+use super::prefilter::PrefilterConfig;
 use super::ranks::RanksConfig;
 use super::rebuild::{CounterConfig, RebuildConfig};
 use super::reconcile::{AuditConfig, ReconcileConfig};
@@ -62,6 +63,8 @@ pub struct Config {
     pub changes: ChangesConfig,
     /// Hot entities.
     pub hot: HotConfig,
+    /// Filters that answer statuses.
+    pub prefilter: PrefilterConfig,
     /// The reconciliation of counters.
     pub reconcile: ReconcileConfig,
     /// The audit of corrections.
@@ -130,6 +133,7 @@ impl Config {
         self.limits.validate()?;
         self.reconcile.validate()?;
         self.hot.validate()?;
+        self.prefilter.validate(self.log.retain)?;
         self.validate_consumer()?;
         if self.dead.payload_bytes > TRUNCATED_PAYLOAD_BYTES {
             let problem = format!("must be at most {TRUNCATED_PAYLOAD_BYTES}");

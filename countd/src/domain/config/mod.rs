@@ -8,6 +8,7 @@ mod hot;
 mod limits;
 mod load;
 mod metrics;
+mod prefilter;
 mod ranks;
 mod rebuild;
 mod reconcile;
@@ -27,6 +28,7 @@ pub use metrics::{
     Count, DEFAULT_LATEST, FactKind, Feed, Metric, MetricsConfig, NamesAuthor, Nature, Order,
     Reads, Role, USER,
 };
+pub use prefilter::PrefilterConfig;
 pub use ranks::{Ranking, RanksConfig};
 pub use rebuild::{ArchiveRebuildConfig, CounterConfig, RebuildConfig};
 pub use reconcile::{AuditConfig, ReconcileConfig};
