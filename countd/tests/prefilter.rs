@@ -10,6 +10,9 @@ use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
+/// The number of statuses of a flood: 8 clients with 10 pages of 500.
+const STATUSES: u64 = 40_000;
+
 const CONFIG: &str = "[limits.user]\nper_second = 0\n[log]\npartitions = 8\n[consumer]\nlinger_ms = 5\n\
     [http]\nmax_connections = 64\n[prefilter]\nenabled = true\n";
 
@@ -67,28 +70,30 @@ fn statuses_of_users_who_have_not_acted_do_not_reach_redis() {
     assert!(metric(&api, "countd_prefilter_bytes") > 0);
     let items: Vec<_> = (1..=500).map(|eid| json!({ "etype": "note", "eid": eid })).collect();
     let mut client = server.client();
-    let (answers_before, before) = (answers(&api), commands(&mut client));
-    thread::scope(|scope| {
-        for thread in 0..8 {
-            let (api, items) = (countd.api(), &items);
-            scope.spawn(move || {
-                for number in 0..10 {
-                    let uid = 1_000 + 100 * thread + number;
-                    let page = json!({ "uid": uid, "items": items, "metrics": ["like"] });
-                    let page = api.ok(api.post("/status/batch", &page));
-                    let page = page["items"].as_array().expect("a list");
-                    assert_eq!(page.len(), 500);
-                    assert!(page.iter().all(|item| item["status"]["like"] == false));
-                }
-            });
-        }
+    wait_until("a flood is answered from memory", || {
+        let (answers_before, before) = (answers(&api), commands(&mut client));
+        thread::scope(|scope| {
+            for thread in 0..8 {
+                let (api, items) = (countd.api(), &items);
+                scope.spawn(move || {
+                    for number in 0..10 {
+                        let uid = 1_000 + 100 * thread + number;
+                        let page = json!({ "uid": uid, "items": items, "metrics": ["like"] });
+                        let page = api.ok(api.post("/status/batch", &page));
+                        let page = page["items"].as_array().expect("a list");
+                        assert_eq!(page.len(), 500);
+                        assert!(page.iter().all(|item| item["status"]["like"] == false));
+                    }
+                });
+            }
+        });
+        let (answered, after) = (answers(&api) - answers_before, commands(&mut client));
+        let (reads, all) = (after.0 - before.0, after.1 - before.1);
+        // The rest are false positives, and requests that have waited too long. Each reads some facts.
+        let rest = STATUSES - answered;
+        assert!(reads <= rest, "{reads} reads of {rest} facts");
+        100 * answered >= 99 * STATUSES && 40 * all < STATUSES
     });
-    let (answered, after) = (answers(&api) - answers_before, commands(&mut client));
-    // 40,000 statuses. The false positives are read from Redis, and so is a request whose synchronization takes too long.
-    let (reads, all) = (after.0 - before.0, after.1 - before.1);
-    assert!(answered > 30_000, "{answered}");
-    assert!(reads <= 20, "{reads} reads");
-    assert!(all < 1_000, "{all} commands");
     // Of a page, only the facts that may exist are read.
     let page = json!({ "uid": 7, "items": items, "metrics": ["like"] });
     let page = api.ok(api.post("/status/batch", &page));
@@ -186,6 +191,10 @@ fn facts_are_never_denied_when_processes_and_redis_are_killed() {
             assert_eq!(status, Some(true), "note {eid}, user {uid}");
         }
     }
+    wait_until_built(&api);
+    for (eid, uid) in &acknowledged {
+        assert!(has(&api, *eid, *uid), "note {eid}, user {uid}");
+    }
     assert!(!acknowledged.is_empty());
     assert!(metric(&api, "countd_prefilter_builds_total") >= 3);
 }
@@ -260,7 +269,7 @@ fn a_log_that_is_not_continued_is_noticed() {
 #[test]
 fn too_many_facts_are_not_filtered() {
     let server = Server::start();
-    let config = "[prefilter]\nenabled = true\nmax_facts = 10\n";
+    let config = "[limits.user]\nper_second = 0\n[prefilter]\nenabled = true\nmax_facts = 10\n";
     set_schema(&server, config);
     let command = "serve";
     let countd = Countd::with(&server, &Settings { command, config });

@@ -6,7 +6,7 @@ use crate::domain::event::Event;
 use crate::domain::keys::Partition;
 use crate::log::{EntryKind, offset};
 use crate::redis::store::Store;
-use redis::Value;
+use redis::{RedisError, Value};
 use std::collections::{BTreeSet, HashMap};
 use tokio::sync::Notify;
 use xxhash_rust::xxh3::Xxh3;
@@ -124,16 +124,15 @@ impl Feed {
 /// The end of a log that had no entries a moment ago.
 async fn empty_end(store: &Store, partition: Partition) -> Result<End, FeedError> {
     let log = store.keys().log(partition);
-    let mut pipeline = redis::pipe();
-    pipeline.cmd("XINFO").arg("STREAM").arg(log).ignore_errors();
-    let reply: Vec<Result<HashMap<String, Value>, redis::RedisError>> =
-        pipeline.query_async(&mut store.reads()).await?;
-    let info = match reply.into_iter().next() {
-        Some(Ok(info)) => info,
+    let mut cmd = redis::cmd("XINFO");
+    cmd.arg("STREAM").arg(log);
+    let reply: Result<HashMap<String, Value>, RedisError> =
+        cmd.query_async(&mut store.reads()).await;
+    let info = match reply {
+        Ok(info) => info,
         // There is no log.
-        Some(Err(error)) if error.code().is_some() => return Ok(End::default()),
-        Some(Err(error)) => return Err(error.into()),
-        None => return Err(FeedError::Irregular(partition)),
+        Err(error) if error.code() == Some("ERR") => return Ok(End::default()),
+        Err(error) => return Err(error.into()),
     };
     let last = match info.get("last-generated-id") {
         Some(Value::BulkString(id)) if id == b"0-0" => Some(0),
