@@ -35,10 +35,10 @@ pub struct HotItem {
     #[schema(value_type = String, example = "114327608932745216")]
     eid: Id,
     /// Requests per second: reads and writes.
-    #[schema(example = 1_312.5)]
+    #[schema(example = 1312.5)]
     rate: f64,
     /// Reads per second.
-    #[schema(example = 1_250.0)]
+    #[schema(example = 1250.0)]
     reads: f64,
     /// Writes per second.
     #[schema(example = 62.5)]

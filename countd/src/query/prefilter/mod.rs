@@ -4,9 +4,9 @@
 //! follows the log (`feed`), because each step that adds a fact appends its event. An answer is given only if the filter has every fact
 //! that was added before the request arrived:
 //!
-//! 1. The process subscribes to changes of the logs (`tracking`). Redis sends a notice of a change before the reply to the client that made it.
-//! 2. For all requests that wait, the process sends one `PING` on the same connection. Its reply arrives after the notices of all changes that
-//!    were acknowledged before the `PING` was sent.
+//! 1. The process subscribes to changes of the logs (`tracking`). Redis sends the notices at the end of each iteration of its event loop.
+//! 2. For all requests that wait, the process sends one `PING` on the same connection. It is executed in a later iteration than every change that was
+//!    acknowledged before the `PING` was sent, so the notices of these changes arrive before its reply.
 //! 3. It reads the new entries of the logs that have changed, and adds their facts.
 //! 4. A fact that is still not in the filter does not exist.
 //!
