@@ -22,14 +22,20 @@ fn serve(server: &Server) -> Countd {
 /// Reads a note 500 times with one request.
 fn read_often(api: &Api, eid: u64) {
     let items = vec![json!({ "etype": "note", "eid": eid }); 500];
-    api.ok(api.post("/counter/batch", &json!({ "items": items, "metrics": ["like"] })));
+    api.ok(api.post(
+        "/counter/batch",
+        &json!({ "items": items, "metrics": ["like"] }),
+    ));
 }
 
 /// Writes to a note 500 times with one request.
 fn write_often(api: &Api, eid: u64) {
     let line = with(on_note(eid, 1), json!({ "metric": "comment" })).to_string();
     let lines = vec![line; 500].join("\n");
-    assert_eq!(api.try_post("/actions", &lines).map(|(status, _)| status), Ok(200));
+    assert_eq!(
+        api.try_post("/actions", &lines).map(|(status, _)| status),
+        Ok(200)
+    );
 }
 
 /// The reads and writes per second of a note, as `GET /hot` lists it.
@@ -114,7 +120,9 @@ fn calls(client: &mut Client) -> u64 {
     let mut stats = stats.iter();
     let page = stats.find(|(name, _)| name.eq_ignore_ascii_case("cmdstat_ctab.page"));
     let (_, stat) = page.expect("counters were read");
-    let calls = stat.strip_prefix("calls=").and_then(|stat| stat.split(',').next());
+    let calls = stat
+        .strip_prefix("calls=")
+        .and_then(|stat| stat.split(',').next());
     calls.expect("a number").parse().expect("a number")
 }
 
@@ -128,7 +136,10 @@ fn cached_reads_do_not_reach_redis() {
     make_hot(&api, 1);
     let totals = ["hits", "misses"].map(|name| format!("countd_hot_cache_{name}_total"));
     let mut client = server.client();
-    let before = (calls(&mut client), totals.clone().map(|name| metric(&api, &name)));
+    let before = (
+        calls(&mut client),
+        totals.clone().map(|name| metric(&api, &name)),
+    );
     let note = json!({ "etype": "note", "eid": 1 });
     let feed = json!({ "uid": 7, "items": [note], "metrics": ["read"] });
     let batch = json!({ "items": [note, note] });
@@ -145,7 +156,10 @@ fn cached_reads_do_not_reach_redis() {
     assert_eq!(hits + misses, 400);
     assert!(hits > 0, "{misses} misses");
     let read = after.0 - before.0;
-    assert!(read <= misses && 2 * read >= misses, "{read} calls, {misses} misses");
+    assert!(
+        read <= misses && 2 * read >= misses,
+        "{read} calls, {misses} misses"
+    );
     // Other notes are not cached.
     let before = calls(&mut client);
     api.counts(2);
@@ -164,8 +178,13 @@ fn changes_through_a_process_are_seen_in_its_next_read() {
         let expected = 2 * uid;
         api.act("like", on_note(1, uid));
         assert_eq!(api.counts(1)["like"], expected - 1);
-        let (status, _) = api.try_post("/actions", &like(1_000 + uid)).expect("a response");
-        assert_eq!((status, api.counts(1)["like"].as_u64()), (200, Some(expected)));
+        let (status, _) = api
+            .try_post("/actions", &like(1_000 + uid))
+            .expect("a response");
+        assert_eq!(
+            (status, api.counts(1)["like"].as_u64()),
+            (200, Some(expected))
+        );
         // From the cache.
         assert_eq!(api.counts(1)["like"], expected);
     }

@@ -49,11 +49,16 @@ fn commands(client: &mut Client) -> (u64, u64) {
             .any(|command| name.eq_ignore_ascii_case(command))
     });
     let calls = reads.map(|(_, stat)| {
-        let calls = stat.strip_prefix("calls=").and_then(|stat| stat.split(',').next());
+        let calls = stat
+            .strip_prefix("calls=")
+            .and_then(|stat| stat.split(',').next());
         calls.expect("calls").parse::<u64>().expect("a number")
     });
     let calls = calls.sum();
-    (calls, client.info_number("stats", "total_commands_processed"))
+    (
+        calls,
+        client.info_number("stats", "total_commands_processed"),
+    )
 }
 
 #[test]
@@ -68,7 +73,9 @@ fn statuses_of_users_who_have_not_acted_do_not_reach_redis() {
     wait_until_built(&api);
     assert!(metric(&api, "countd_prefilter_facts") >= 20);
     assert!(metric(&api, "countd_prefilter_bytes") > 0);
-    let items: Vec<_> = (1..=500).map(|eid| json!({ "etype": "note", "eid": eid })).collect();
+    let items: Vec<_> = (1..=500)
+        .map(|eid| json!({ "etype": "note", "eid": eid }))
+        .collect();
     let mut client = server.client();
     wait_until("a flood is answered from memory", || {
         let (answers_before, before) = (answers(&api), commands(&mut client));
@@ -99,13 +106,21 @@ fn statuses_of_users_who_have_not_acted_do_not_reach_redis() {
     let page = api.ok(api.post("/status/batch", &page));
     let page = page["items"].as_array().expect("a list");
     let liked = page.iter().filter(|item| item["status"]["like"] == true);
-    let liked: Vec<&str> = liked.map(|item| item["eid"].as_str().expect("an ID")).collect();
+    let liked: Vec<&str> = liked
+        .map(|item| item["eid"].as_str().expect("an ID"))
+        .collect();
     assert_eq!(liked, ["7"]);
     // Without `metrics`, and with a user who cannot have facts.
     let status = api.ok(api.get("/status/note/7?uid=7"));
-    assert_eq!(status["status"], json!({ "fav": false, "like": true, "publish": false }));
+    assert_eq!(
+        status["status"],
+        json!({ "fav": false, "like": true, "publish": false })
+    );
     let status = api.ok(api.get("/status/note/7?uid=a"));
-    assert_eq!(status["status"], json!({ "fav": false, "like": false, "publish": false }));
+    assert_eq!(
+        status["status"],
+        json!({ "fav": false, "like": false, "publish": false })
+    );
     let none = json!({ "uid": 7, "items": [], "metrics": [] });
     assert_refused(&api, "/status/batch", &none, 400, "malformed");
 }
@@ -209,10 +224,14 @@ fn imported_and_restored_facts_are_not_denied() {
     wait_until_built(&api);
     let dir = TempDir::new();
     let file = dir.path().join("facts.csv");
-    let lines: Vec<String> = (1..=2_000).map(|uid| format!("{},{uid}", uid % 50)).collect();
+    let lines: Vec<String> = (1..=2_000)
+        .map(|uid| format!("{},{uid}", uid % 50))
+        .collect();
     fs::write(&file, format!("eid,uid\n{}\n", lines.join("\n"))).expect("a file");
     let file = file.display().to_string();
-    let arguments = ["import", "facts", "--job", "j", "--metric", "like", "--etype", "note", &file];
+    let arguments = [
+        "import", "facts", "--job", "j", "--metric", "like", "--etype", "note", &file,
+    ];
     printed(&run(&server, CONFIG, &arguments));
     for uid in 1..=2_000 {
         assert!(has(&api, uid % 50, uid), "user {uid}");
@@ -278,13 +297,17 @@ fn too_many_facts_are_not_filtered() {
     for uid in 0..12 {
         api.act("like", on_note(1, uid));
     }
-    wait_until("there are too many", || metric(&api, "countd_prefilter_bytes") == 0);
+    wait_until("there are too many", || {
+        metric(&api, "countd_prefilter_bytes") == 0
+    });
     let before = answers(&api);
     for uid in 0..14 {
         assert_eq!(has(&api, 1, uid), uid < 12);
     }
     assert_eq!(answers(&api), before);
     let other = Countd::with(&server, &Settings { command, config });
-    wait_until("it gives up", || other.log().contains("prefilter.max_facts"));
+    wait_until("it gives up", || {
+        other.log().contains("prefilter.max_facts")
+    });
     assert!(has(&other.api(), 1, 11));
 }

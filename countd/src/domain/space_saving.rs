@@ -129,7 +129,8 @@ mod tests {
         items.add_many(&"a", 10);
         items.add_many(&"b", 3);
         items.add_many(&"c", 2);
-        let mut counts: Vec<(&str, u64)> = items.minimum_counts().map(|(item, n)| (*item, n)).collect();
+        let mut counts: Vec<(&str, u64)> =
+            items.minimum_counts().map(|(item, n)| (*item, n)).collect();
         counts.sort_unstable();
         assert_eq!(counts, [("a", 10), ("c", 2)]);
     }

@@ -125,10 +125,7 @@ const GAUGES: [(&str, &str); 14] = [
         "countd_prefilter_facts",
         "Facts in the prefilter, 0 while it is being built",
     ),
-    (
-        "countd_prefilter_bytes",
-        "Memory of the prefilter in bytes",
-    ),
+    ("countd_prefilter_bytes", "Memory of the prefilter in bytes"),
     (
         "countd_partitions_failed",
         "Assigned partitions that have failed; see /readyz and the log",

@@ -4,8 +4,8 @@ use super::app::App;
 use super::jwt::KeyFileError;
 use super::middleware::{self, RouteRules};
 use super::{
-    adjust, changes, counters, entities, errors, events, feed, history, hot, jobs, openapi, operations,
-    ranks, timelines, user_counters, users, writes,
+    adjust, changes, counters, entities, errors, events, feed, history, hot, jobs, openapi,
+    operations, ranks, timelines, user_counters, users, writes,
 };
 use crate::domain::config::{Config, Right};
 use crate::domain::health::Health;
@@ -148,7 +148,9 @@ pub fn router(
 ) -> Result<Router, KeyFileError> {
     let prefilter = Prefilter::start(config, store.clone(), stopping.clone());
     let document = document(config);
-    let app = App::new(config, store, health, metrics, document, prefilter, stopping)?;
+    let app = App::new(
+        config, store, health, metrics, document, prefilter, stopping,
+    )?;
     Ok(with_middleware(app, all_groups()))
 }
 
@@ -165,7 +167,9 @@ pub fn operational_router(
 ) -> Result<Router, KeyFileError> {
     let prefilter = Prefilter::disabled();
     let document = document(config);
-    let app = App::new(config, store, health, metrics, document, prefilter, stopping)?;
+    let app = App::new(
+        config, store, health, metrics, document, prefilter, stopping,
+    )?;
     Ok(with_middleware(app, operational_groups()))
 }
 

@@ -133,7 +133,9 @@ impl Pages {
             };
             selected.push(index);
         }
-        let absent = self.absent(entities, (&selections[..], &selected[..]), request).await;
+        let absent = self
+            .absent(entities, (&selections[..], &selected[..]), request)
+            .await;
         let mut absent = absent.iter().flatten();
         let locator = self.queries.locator();
         let mut counters = CachedPage::new(&self.queries.hot, entities.len());

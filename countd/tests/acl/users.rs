@@ -13,7 +13,9 @@ use std::collections::BTreeSet;
 /// Limits users, announces changes, reports hot entities and filters statuses, so that the permissions for these are used, too.
 fn limited_config() -> String {
     let limited = CONFIG.replacen("per_second = 0", "per_second = 1000\nburst = 1000", 1);
-    format!("{limited}[changes]\nenabled = true\n[hot]\nmin_rate = 1\n[prefilter]\nenabled = true\n")
+    format!(
+        "{limited}[changes]\nenabled = true\n[hot]\nmin_rate = 1\n[prefilter]\nenabled = true\n"
+    )
 }
 
 /// Creates the users that `countd acl` prints. Returns their names.

@@ -39,7 +39,10 @@ impl HotConfig {
         }
         if self.cache_ms > 0 && !CACHE_MS.contains(&self.cache_ms) {
             let (from, to) = (CACHE_MS.start(), CACHE_MS.end());
-            return Err(invalid("hot.cache_ms", format!("must be 0, or {from} to {to}")));
+            return Err(invalid(
+                "hot.cache_ms",
+                format!("must be 0, or {from} to {to}"),
+            ));
         }
         match self.cache_ms > 0 && !self.enabled {
             true => Err(invalid("hot.cache_ms", "requires hot.enabled")),

@@ -20,7 +20,10 @@ impl PrefilterConfig {
             return Err(invalid("prefilter.max_facts", "must be at least 1"));
         }
         match self.enabled && retain == 0 {
-            true => Err(invalid("prefilter.enabled", "requires log.retain of at least 1")),
+            true => Err(invalid(
+                "prefilter.enabled",
+                "requires log.retain of at least 1",
+            )),
             false => Ok(()),
         }
     }

@@ -55,7 +55,10 @@ impl Feed {
             let mut pipeline = redis::pipe();
             for partition in partitions {
                 let log = store.keys().log(*partition);
-                pipeline.cmd("XREVRANGE").arg(log).arg(&["+", "-", "COUNT", "1"]);
+                pipeline
+                    .cmd("XREVRANGE")
+                    .arg(log)
+                    .arg(&["+", "-", "COUNT", "1"]);
             }
             let last: Vec<Vec<Entry>> = pipeline.query_async(&mut store.reads()).await?;
             for (partition, entries) in partitions.iter().zip(last) {
@@ -187,7 +190,10 @@ mod tests {
         let event = format!(
             r#"{{"etype":"note","eid":"1","metric":"like","delta":{delta},"uid":"{uid}","ts":1}}"#
         );
-        (id.as_bytes().to_vec(), vec![b"e".to_vec(), event.into_bytes()])
+        (
+            id.as_bytes().to_vec(),
+            vec![b"e".to_vec(), event.into_bytes()],
+        )
     }
 
     /// The end, and the users of the facts, if the log is continued.
@@ -209,10 +215,16 @@ mod tests {
         assert_eq!(read(end(&log[0]), &log), Some((end(&log[2]), of(&["3"]))));
         assert_eq!(read(end(&log[2]), &log[2..]), Some((end(&log[2]), of(&[]))));
         // A log without entries, whose next one is 7.
-        let empty = End { offset: 6, hash: None };
+        let empty = End {
+            offset: 6,
+            hash: None,
+        };
         assert_eq!(read(empty, &[]), Some((empty, of(&[]))));
         assert_eq!(read(empty, &log), Some((end(&log[2]), of(&["1", "3"]))));
-        let at_seven = End { offset: 7, hash: None };
+        let at_seven = End {
+            offset: 7,
+            hash: None,
+        };
         assert_eq!(read(at_seven, &log), Some((end(&log[2]), of(&["1", "3"]))));
         let new = [entry("0-1", 5, 1)];
         assert_eq!(read(End::default(), &new), Some((end(&new[0]), of(&["5"]))));

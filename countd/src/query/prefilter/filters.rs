@@ -8,9 +8,7 @@ use crate::facts::Fact;
 use hashbrown::HashMap;
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
-use scalable_cuckoo_filter::{
-    DefaultHasher, ScalableCuckooFilter, ScalableCuckooFilterBuilder,
-};
+use scalable_cuckoo_filter::{DefaultHasher, ScalableCuckooFilter, ScalableCuckooFilterBuilder};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 /// The number of facts for which a new filter has room. It grows by doubling.
@@ -76,7 +74,11 @@ impl Filters {
     /// Adds the facts that events have added.
     pub fn add_events(&mut self, events: &[Event]) {
         for event in events {
-            self.add(&event.metric, EntityHash::new(&event.entity), event.uid.number());
+            self.add(
+                &event.metric,
+                EntityHash::new(&event.entity),
+                event.uid.number(),
+            );
         }
     }
 
@@ -134,7 +136,11 @@ mod tests {
         let is_absent = |metric: &Name, entity: &Entity, uid: u64| {
             let uid = Id::new(uid.to_string()).expect("an ID");
             let uid = &uid;
-            filters.is_absent(&Fact { metric, entity, uid })
+            filters.is_absent(&Fact {
+                metric,
+                entity,
+                uid,
+            })
         };
         let mut present = 0;
         for note in &notes {
@@ -149,7 +155,14 @@ mod tests {
         assert!(is_absent(&like, &entity("user", "0"), 7));
         let uid = Id::new("7").expect("an ID");
         let (metric, entity, uid) = (&name("read"), &notes[0], &uid);
-        assert!(!filters.is_absent(&Fact { metric, entity, uid }), "it has no filter");
+        assert!(
+            !filters.is_absent(&Fact {
+                metric,
+                entity,
+                uid
+            }),
+            "it has no filter"
+        );
         let bytes = filters.bytes() as usize / filters.len();
         assert!((2..=8).contains(&bytes), "{bytes} bytes a fact");
     }

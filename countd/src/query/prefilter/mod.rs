@@ -90,7 +90,9 @@ impl Prefilter {
         let settings = config.prefilter;
         if !Prefilter::is_possible(config, store.keys(), store.backend()) {
             if settings.enabled {
-                tracing::warn!("prefilter: needs the module, and a server that is not in cluster mode");
+                tracing::warn!(
+                    "prefilter: needs the module, and a server that is not in cluster mode"
+                );
             }
             return Prefilter::disabled();
         }
@@ -211,7 +213,11 @@ impl Shared {
         build.scan().await?;
         let (filters, mut feed) = build.finish();
         metrics::counter!("countd_prefilter_builds_total").increment(1);
-        tracing::info!(facts = filters.len(), bytes = filters.bytes(), "prefilter: built");
+        tracing::info!(
+            facts = filters.len(),
+            bytes = filters.bytes(),
+            "prefilter: built"
+        );
         // An answer waits for a synchronization that begins later, which reads what was added since the feed was read last.
         filters.report();
         self.replace(Some(filters));

@@ -130,8 +130,16 @@ mod tests {
             changes: Mutex::default(),
             notify: Notify::new(),
         };
-        let keys = ["x:cnt-update:7", "x:cnt-update:pos", "x:cnt-update:1023", "x:cnt-update:7:new", "x"];
-        let keys = keys.map(|key| Value::BulkString(key.as_bytes().to_vec())).to_vec();
+        let keys = [
+            "x:cnt-update:7",
+            "x:cnt-update:pos",
+            "x:cnt-update:1023",
+            "x:cnt-update:7:new",
+            "x",
+        ];
+        let keys = keys
+            .map(|key| Value::BulkString(key.as_bytes().to_vec()))
+            .to_vec();
         inbox.receive(&push(PushKind::Invalidate, vec![Value::Array(keys)]));
         assert_eq!(inbox.lock().partitions, BTreeSet::from([7, 1023]));
         assert!(!inbox.lock().is_lost);

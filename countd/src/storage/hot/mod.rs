@@ -57,11 +57,7 @@ impl HotTracker {
     }
 
     /// Finds hot entities until `stopping` turns true, if `settings` says so. Must be called in a Tokio runtime.
-    pub fn start(
-        settings: HotConfig,
-        store: Store,
-        stopping: watch::Receiver<bool>,
-    ) -> HotTracker {
+    pub fn start(settings: HotConfig, store: Store, stopping: watch::Receiver<bool>) -> HotTracker {
         if !settings.enabled {
             return HotTracker::disabled(settings);
         }
