@@ -88,7 +88,7 @@ impl Build {
         while !found.is_empty() {
             let begun = Instant::now();
             // Large sets are read alone, so that a reply is never large.
-            let count = (found.len().min(USERS / 10)).max(1);
+            let count = found.len().clamp(1, USERS / 10);
             let mut pipeline = redis::pipe();
             for ((key, ..), cursor) in found.iter().zip(&cursors).take(count) {
                 pipeline.cmd("RBM.SCAN").arg(key).arg(cursor);
