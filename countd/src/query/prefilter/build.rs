@@ -12,6 +12,9 @@ use crate::domain::keys::KeyName;
 use crate::redis::store::Store;
 use std::time::{Duration, Instant};
 
+/// Commands that this file sends. The fact store requires those on its keys, too.
+pub(super) const PERMISSIONS: &[&str] = &["SCAN 0", "RBM.SCAN {ids} 0"];
+
 /// The number of keys that a step of `SCAN` looks at.
 const SCAN_COUNT: usize = 1_000;
 /// The number of users that are read of a key at once.

@@ -11,6 +11,13 @@ use std::collections::{BTreeSet, HashMap};
 use tokio::sync::Notify;
 use xxhash_rust::xxh3::Xxh3;
 
+/// Commands that this file sends.
+pub(super) const PERMISSIONS: &[&str] = &[
+    "XRANGE {log} - +",
+    "XREVRANGE {log} + - COUNT 1",
+    "XINFO STREAM {log}",
+];
+
 /// The number of entries that are read of a log at once.
 const COUNT: usize = 500;
 /// The number of logs that are read at once.

@@ -44,16 +44,6 @@ const MAX_WAIT: Duration = Duration::from_millis(100);
 /// The delay before the filters are built again.
 const RETRY: Duration = Duration::from_secs(2);
 
-/// Commands that the prefilter sends, in addition to those of the fact store.
-const PERMISSIONS: &[&str] = &[
-    "PING",
-    "CLIENT TRACKING OFF",
-    "SCAN 0",
-    "XRANGE {log} - +",
-    "XREVRANGE {log} + - COUNT 1",
-    "XINFO STREAM {log}",
-];
-
 /// Answers without asking Redis. Cheap to clone.
 #[derive(Clone)]
 pub struct Prefilter(Option<Arc<Shared>>);
@@ -123,7 +113,9 @@ impl Prefilter {
 
     /// The permissions that the prefilter requires.
     pub fn required_permissions() -> Permissions {
-        Permissions::of_commands(PERMISSIONS)
+        Permissions::of_commands(tracking::PERMISSIONS)
+            .and(Permissions::of_commands(feed::PERMISSIONS))
+            .and(Permissions::of_commands(build::PERMISSIONS))
     }
 
     /// Whether there are filters at all.

@@ -10,6 +10,9 @@ use std::convert::Infallible;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 
+/// Commands that this file sends.
+pub(super) const PERMISSIONS: &[&str] = &["CLIENT TRACKING OFF", "PING"];
+
 /// The logs that have changed.
 #[derive(Default)]
 struct Changes {
