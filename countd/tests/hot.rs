@@ -46,8 +46,8 @@ fn listed(api: &Api, eid: u64) -> Option<(f64, f64)> {
     for (item, next) in items.iter().zip(items.iter().skip(1)) {
         assert!(rate(item, "rate") >= rate(next, "rate"), "{hot}");
     }
-    let mut items = items.iter();
-    let item = items.find(|item| item["eid"] == eid.to_string())?;
+    let (mut items, eid) = (items.iter(), eid.to_string());
+    let item = items.find(|item| item["eid"] == eid)?;
     assert_eq!(item["etype"], "note");
     let (reads, writes) = (rate(item, "reads"), rate(item, "writes"));
     assert!((rate(item, "rate") - reads - writes).abs() < 0.2, "{item}");
