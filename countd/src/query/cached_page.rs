@@ -2,11 +2,9 @@
 
 use super::field_values::Fields;
 use super::fields::CountersToRead;
-use super::reads::FieldSelection;
 use crate::domain::error::StoreError;
 use crate::domain::ids::Entity;
 use crate::storage::hot::{CachedCounters, HotTracker, Lookup, Ticket};
-use crate::storage::locator::Locator;
 use std::ops::Deref;
 
 /// The entities of a page, in order.
@@ -48,12 +46,17 @@ impl<'a> CachedPage<'a> {
         }
     }
 
-    /// Adds an entity, of which these fields are needed.
-    pub(super) fn add(&mut self, entity: &'a Entity, fields: &FieldSelection, locator: &Locator) {
-        let lookup = self.hot.counters(entity, fields.len());
+    /// Adds an entity, of which the first `len` fields are needed. `to_read` is where they are.
+    pub(super) fn add(
+        &mut self,
+        entity: &'a Entity,
+        len: usize,
+        to_read: impl FnOnce() -> CountersToRead,
+    ) {
+        let lookup = self.hot.counters(entity, len);
         if let Lookup::Missing(_) = lookup {
             self.missing.push(entity);
-            self.to_read.push(fields.to_read(locator, entity));
+            self.to_read.push(to_read());
         }
         self.lookups.push(lookup);
     }

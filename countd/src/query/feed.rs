@@ -144,7 +144,8 @@ impl Pages {
         for (entity, index) in page() {
             let selection = &selections[*index];
             if let Some(fields) = &selection.counters {
-                counters.add(entity, fields, &locator);
+                let to_read = || fields.to_read(&locator, entity);
+                counters.add(entity, fields.len(), to_read);
             }
             for (metric, store) in &selection.facts {
                 let fact = Fact {

@@ -107,7 +107,8 @@ impl Queries {
                 }
             };
             selected.push(index);
-            page.add(entity, &selections[index].1, &locator);
+            let fields = &selections[index].1;
+            page.add(entity, fields.len(), || fields.to_read(&locator, entity));
         }
         let mut fields = read_fields(&self.store, page.to_read()).await?;
         rebuild_lost(&self.rebuilder, page.missing(), &mut fields, trace_id).await;
