@@ -160,7 +160,7 @@ fn each_route_documents_every_response() {
                 "/healthz" | "/openapi.json" => vec![&["200"]],
                 "/readyz" => vec![&["200", "500"]],
                 "/metrics" => vec![&["200", "401", "403"]],
-                "/counter/adjust" | "/user/{uid}" | "/jobs/{id}" => {
+                "/counter/adjust" | "/user/{uid}" | "/jobs/{id}" | "/hot" => {
                     vec![success, handled, &["401", "403"]]
                 }
                 _ if method == "delete" => vec![success, handled, &["401", "403"]],

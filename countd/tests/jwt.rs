@@ -465,6 +465,7 @@ fn tokens_of_users_do_not_permit_requests_about_others() {
             ("DELETE", "/entity/note/1", ""),
             ("DELETE", "/user/42", ""),
             ("GET", "/jobs/0123456789abcdef0123456789abcdef", ""),
+            ("GET", "/hot", ""),
             ("GET", "/changes", ""),
         ] {
             let headers = if body.is_empty() { &[][..] } else { &json };

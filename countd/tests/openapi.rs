@@ -46,6 +46,8 @@ const TIMELINES: [(&str, &str); 3] = [
 ];
 /// Operations whose responses have the current day.
 const OF_TODAY: [(&str, &str); 1] = [("GET", "/rank/{name}")];
+/// Operations whose responses need many requests.
+const OF_MANY_REQUESTS: [(&str, &str); 1] = [("GET", "/hot")];
 /// Operations whose responses have no example.
 const WITHOUT_EXAMPLE: [(&str, &str); 4] = [
     ("GET", "/changes"),
@@ -75,6 +77,7 @@ fn examples_are_requests_with_their_responses() {
         .chain(TIMELINES)
         .chain(JOBS)
         .chain(OF_TODAY)
+        .chain(OF_MANY_REQUESTS)
         .chain(WITHOUT_EXAMPLE)
         .collect();
     assert_eq!(described, known, "each operation is tried");

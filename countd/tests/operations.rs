@@ -92,6 +92,7 @@ fn the_openapi_document_describes_every_route() {
             "get /entity/{etype}/{eid}",
             "get /healthz",
             "get /history/{metric}/{etype}/{eid}",
+            "get /hot",
             "get /jobs/{id}",
             "get /metrics",
             "get /openapi.json",

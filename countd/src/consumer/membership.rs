@@ -6,7 +6,7 @@
 
 use crate::domain::error::StoreError;
 use crate::domain::keys::Partition;
-use crate::redis::processes::HEARTBEAT;
+use crate::redis::processes::send_heartbeat;
 use crate::redis::store::Store;
 use std::time::Duration;
 
@@ -48,13 +48,8 @@ impl GroupMember {
     /// # Errors
     /// The store is unavailable.
     pub async fn heartbeat(&self) -> Result<Vec<Partition>, StoreError> {
-        let members: Vec<String> = HEARTBEAT
-            .script
-            .key(self.store.keys().consumers())
-            .arg(&self.name)
-            .arg(self.session_timeout.as_millis() as u64)
-            .invoke_async(&mut self.store.commands())
-            .await?;
+        let (store, key) = (&self.store, self.store.keys().consumers());
+        let members = send_heartbeat(store, key, &self.name, self.session_timeout).await?;
         let partitions = 0..self.store.keys().partitions();
         Ok(partitions
             .filter(|partition| owner(&members, *partition) == Some(&self.name))

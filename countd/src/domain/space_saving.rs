@@ -1,7 +1,7 @@
 //! The most frequent items of a stream, in bounded memory: the Space-Saving algorithm (Metwally, Agrawal, El Abbadi 2005).
 //!
 //! An item that is not counted yet replaces the one with the smallest count, and inherits its count. So each item that makes up more than
-//! 1 / capacity of the stream is among the items, and a count is too high by at most the smallest one.
+//! 1 / capacity of the stream is among the items, and a count is too high by at most the count that it inherited.
 
 use std::collections::{BTreeSet, HashMap};
 use std::hash::Hash;
@@ -10,11 +10,18 @@ use std::hash::Hash;
 #[derive(Debug)]
 pub struct SpaceSaving<T> {
     capacity: usize,
-    /// The items, with their counts.
-    slots: Vec<(T, u64)>,
+    slots: Vec<Slot<T>>,
     places: HashMap<T, usize>,
     /// Count and place of each item, from the smallest count on.
     by_count: BTreeSet<(u64, usize)>,
+}
+
+#[derive(Debug)]
+struct Slot<T> {
+    item: T,
+    count: u64,
+    /// The part of the count that belongs to items that this one has replaced, at most.
+    inherited: u64,
 }
 
 impl<T: Clone + Eq + Hash> SpaceSaving<T> {
@@ -30,10 +37,19 @@ impl<T: Clone + Eq + Hash> SpaceSaving<T> {
 
     /// Counts an item.
     pub fn add(&mut self, item: &T) {
+        self.add_many(item, 1);
+    }
+
+    /// Counts an item this many times.
+    pub fn add_many(&mut self, item: &T, times: u64) {
         let place = match self.places.get(item) {
             Some(place) => *place,
             None if self.slots.len() < self.capacity => {
-                self.slots.push((item.clone(), 0));
+                self.slots.push(Slot {
+                    item: item.clone(),
+                    count: 0,
+                    inherited: 0,
+                });
                 self.places.insert(item.clone(), self.slots.len() - 1);
                 self.slots.len() - 1
             }
@@ -41,15 +57,17 @@ impl<T: Clone + Eq + Hash> SpaceSaving<T> {
                 let Some((_, place)) = self.by_count.first().copied() else {
                     return;
                 };
-                self.places.remove(&self.slots[place].0);
+                let slot = &mut self.slots[place];
+                self.places.remove(&slot.item);
                 self.places.insert(item.clone(), place);
-                self.slots[place].0 = item.clone();
+                slot.item = item.clone();
+                slot.inherited = slot.count;
                 place
             }
         };
-        let count = &mut self.slots[place].1;
+        let count = &mut self.slots[place].count;
         self.by_count.remove(&(*count, place));
-        *count += 1;
+        *count += times;
         self.by_count.insert((*count, place));
     }
 
@@ -66,7 +84,13 @@ impl<T: Clone + Eq + Hash> SpaceSaving<T> {
     /// The items, from the most frequent one on.
     pub fn top(&self) -> impl Iterator<Item = &T> {
         let places = self.by_count.iter().rev();
-        places.map(|(_, place)| &self.slots[*place].0)
+        places.map(|(_, place)| &self.slots[*place].item)
+    }
+
+    /// Each item, and how often it was counted at least.
+    pub fn minimum_counts(&self) -> impl Iterator<Item = (&T, u64)> {
+        let slots = self.slots.iter();
+        slots.map(|slot| (&slot.item, slot.count - slot.inherited))
     }
 }
 
@@ -97,5 +121,17 @@ mod tests {
         }
         assert_eq!(items.top().next(), Some(&"b"));
         assert_eq!(items.len(), 2);
+    }
+
+    #[test]
+    fn minimum_counts_do_not_include_those_of_replaced_items() {
+        let mut items = SpaceSaving::new(2);
+        items.add_many(&"a", 10);
+        items.add_many(&"b", 3);
+        items.add_many(&"c", 2);
+        let mut counts: Vec<(&str, u64)> =
+            items.minimum_counts().map(|(item, n)| (*item, n)).collect();
+        counts.sort_unstable();
+        assert_eq!(counts, [("a", 10), ("c", 2)]);
     }
 }

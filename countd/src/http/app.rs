@@ -13,12 +13,14 @@ use crate::ingest::user_counters::UserCounters;
 use crate::maintenance::jobs::Jobs;
 use crate::query::changes::Changes;
 use crate::query::feed::Pages;
+use crate::query::prefilter::Prefilter;
 use crate::query::ranks::Ranks;
 use crate::query::reads::Queries;
 use crate::redis::store::{MAX_LAYOUT_AGE, Store};
 use crate::repair::Rebuilder;
 use crate::storage::authors::Authors;
 use crate::storage::catalog::Catalog;
+use crate::storage::hot::HotTracker;
 use metrics_exporter_prometheus::PrometheusHandle;
 use std::io;
 use std::ops::Deref;
@@ -54,6 +56,7 @@ pub struct AppState {
     /// The changes of counters, if they are announced.
     pub changes: Option<Changes>,
     pub health: Health,
+    pub hot: HotTracker,
     pub metrics: PrometheusHandle,
     /// The OpenAPI document.
     pub document: Arc<str>,
@@ -88,17 +91,20 @@ impl App {
         health: Health,
         metrics: PrometheusHandle,
         document: String,
+        prefilter: Prefilter,
         stopping: watch::Receiver<bool>,
     ) -> Result<App, KeyFileError> {
         let catalog = Catalog::new(Arc::clone(config), store.clone());
         let authors = Authors::new(store.clone());
         let facts = FactStores::new(store.keys(), store.backend(), config.facts.shards);
         let rebuilder = Rebuilder::new(catalog.clone(), store.clone(), facts.clone());
+        let hot = HotTracker::start(config.hot, store.clone(), stopping.clone());
         let queries = Queries::new(
             catalog.clone(),
             store.clone(),
             facts.clone(),
             rebuilder.clone(),
+            hot.clone(),
         );
         let settings = &config.changes;
         Ok(App(Arc::new(AppState {
@@ -112,6 +118,7 @@ impl App {
                 facts.clone(),
                 authors.clone(),
                 rebuilder,
+                hot.clone(),
             ),
             authors,
             user_counters: UserCounters::new(catalog.clone(), store.clone()),
@@ -119,13 +126,14 @@ impl App {
                 .enabled
                 .then(|| Changes::new(settings, store.clone(), stopping)),
             jobs: Jobs::new(store.clone()),
-            envelopes: EnvelopeWriter::new(catalog.clone(), store.clone()),
-            pages: Pages::new(catalog.clone(), facts, queries.clone()),
+            envelopes: EnvelopeWriter::new(catalog.clone(), store.clone(), hot.clone()),
+            pages: Pages::new(catalog.clone(), facts, queries.clone(), prefilter),
             queries,
             ranks: Ranks::new(Arc::clone(config), store.clone()),
             store,
             catalog,
             health,
+            hot,
             metrics,
             document: document.into(),
         })))

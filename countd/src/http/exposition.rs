@@ -3,7 +3,7 @@
 use metrics::{Unit, describe_counter, describe_gauge, describe_histogram};
 use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, PrometheusHandle};
 
-const COUNTERS: [(&str, &str); 22] = [
+const COUNTERS: [(&str, &str); 26] = [
     (
         "countd_events_appended_total",
         "Events appended to the log by requests",
@@ -70,6 +70,22 @@ const COUNTERS: [(&str, &str); 22] = [
         "countd_checks_skipped_total",
         "Counters that could not be compared with their facts",
     ),
+    (
+        "countd_hot_cache_hits_total",
+        "Counters of hot entities answered from memory",
+    ),
+    (
+        "countd_hot_cache_misses_total",
+        "Counters of hot entities read from Redis, because they were not in memory",
+    ),
+    (
+        "countd_prefilter_answers_total",
+        "Facts that the prefilter knew not to exist",
+    ),
+    (
+        "countd_prefilter_builds_total",
+        "Builds of the prefilter from all facts",
+    ),
     ("countd_corrections_total", "Counters corrected, by source"),
     (
         "countd_http_requests_total",
@@ -88,7 +104,7 @@ const COUNTERS: [(&str, &str); 22] = [
 /// The number of counters with labels, which are at the end of the list.
 const WITH_LABELS: usize = 4;
 
-const GAUGES: [(&str, &str); 11] = [
+const GAUGES: [(&str, &str); 14] = [
     (
         "countd_archive_failed",
         "Whether the archive cannot be written",
@@ -101,6 +117,15 @@ const GAUGES: [(&str, &str); 11] = [
         "countd_lag_seconds",
         "Age of the oldest uncommitted log entry with a timestamp, 0 without one; absent if unknown",
     ),
+    (
+        "countd_hot_entities",
+        "Hot entities that the process knows, of all processes",
+    ),
+    (
+        "countd_prefilter_facts",
+        "Facts in the prefilter, 0 while it is being built",
+    ),
+    ("countd_prefilter_bytes", "Memory of the prefilter in bytes"),
     (
         "countd_partitions_failed",
         "Assigned partitions that have failed; see /readyz and the log",

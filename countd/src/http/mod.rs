@@ -13,6 +13,7 @@ pub mod exposition;
 mod extract;
 mod feed;
 mod history;
+mod hot;
 mod idempotency;
 mod items;
 mod jobs;

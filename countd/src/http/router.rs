@@ -4,11 +4,12 @@ use super::app::App;
 use super::jwt::KeyFileError;
 use super::middleware::{self, RouteRules};
 use super::{
-    adjust, changes, counters, entities, errors, events, feed, history, jobs, openapi, operations,
-    ranks, timelines, user_counters, users, writes,
+    adjust, changes, counters, entities, errors, events, feed, history, hot, jobs, openapi,
+    operations, ranks, timelines, user_counters, users, writes,
 };
 use crate::domain::config::{Config, Right};
 use crate::domain::health::Health;
+use crate::query::prefilter::Prefilter;
 use crate::redis::store::Store;
 use axum::Router;
 use axum::handler::Handler;
@@ -98,6 +99,7 @@ fn all_groups() -> Vec<RouteGroup> {
         .routes(routes!(jobs::delete_entity))
         .routes(routes!(jobs::delete_user))
         .routes(routes!(jobs::job))
+        .routes(routes!(hot::hot))
         .routes(routes!(adjust::adjust));
     let mut groups = vec![
         RouteGroup::new(Some(Right::Read), reads),
@@ -144,7 +146,11 @@ pub fn router(
     metrics: PrometheusHandle,
     stopping: watch::Receiver<bool>,
 ) -> Result<Router, KeyFileError> {
-    let app = App::new(config, store, health, metrics, document(config), stopping)?;
+    let prefilter = Prefilter::start(config, store.clone(), stopping.clone());
+    let document = document(config);
+    let app = App::new(
+        config, store, health, metrics, document, prefilter, stopping,
+    )?;
     Ok(with_middleware(app, all_groups()))
 }
 
@@ -159,7 +165,11 @@ pub fn operational_router(
     metrics: PrometheusHandle,
     stopping: watch::Receiver<bool>,
 ) -> Result<Router, KeyFileError> {
-    let app = App::new(config, store, health, metrics, document(config), stopping)?;
+    let prefilter = Prefilter::disabled();
+    let document = document(config);
+    let app = App::new(
+        config, store, health, metrics, document, prefilter, stopping,
+    )?;
     Ok(with_middleware(app, operational_groups()))
 }
 

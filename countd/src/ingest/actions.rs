@@ -30,6 +30,7 @@ use crate::redis::store::Store;
 use crate::repair::{Rebuilder, Source, Sources};
 use crate::storage::authors::Authors;
 use crate::storage::catalog::Catalog;
+use crate::storage::hot::HotTracker;
 use crate::storage::locator::Locator;
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -58,19 +59,23 @@ pub struct Actions {
     pub(super) rebuilder: Rebuilder,
     /// `Config::counting`.
     counting: String,
+    pub(super) hot: HotTracker,
 }
 
 impl Actions {
-    /// Uses the metrics and schemas of `catalog` and the fact stores of `store`. `rebuilder` rebuilds lost counters.
+    /// Uses the metrics and schemas of `catalog` and the fact stores of `store`. `rebuilder` rebuilds lost counters. `hot` counts the
+    /// actions on entities.
     pub fn new(
         catalog: Catalog,
         store: Store,
         facts: FactStores,
         authors: Authors,
         rebuilder: Rebuilder,
+        hot: HotTracker,
     ) -> Actions {
         Actions {
             counting: catalog.config.counting(),
+            hot,
             rebuilder,
             authors,
             catalog,
@@ -134,6 +139,7 @@ impl Actions {
             }
         };
         let author = self.author(metric, op, action, &entity.etype)?.cloned();
+        self.hot.record_write(&entity);
         let event = Event {
             schema: schema.cloned(),
             entity,

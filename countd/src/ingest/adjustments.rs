@@ -105,6 +105,7 @@ impl Actions {
         let resolved = self.catalog.config.metrics.resolve(adjustment.metric);
         let name = Name::new(resolved).map_err(|_| Problem::UnknownMetric(shorten(resolved)))?;
         let counter = self.counter(entity, &name).await?;
+        let _changing = self.hot.changing([entity]);
         let nobody = Id::new("-").map_err(|error| Problem::Invalid("uid".to_owned(), error))?;
         let (mode, value) = match change {
             Change::Add(delta) => (change.name(), delta.to_string()),

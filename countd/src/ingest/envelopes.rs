@@ -9,6 +9,7 @@ use crate::domain::text::{brief, shorten};
 use crate::log::{EntryKind, EventLog, Streams};
 use crate::redis::store::Store;
 use crate::storage::catalog::Catalog;
+use crate::storage::hot::HotTracker;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
@@ -44,12 +45,17 @@ pub struct ValidEnvelopes {
 pub struct EnvelopeWriter {
     catalog: Catalog,
     store: Store,
+    hot: HotTracker,
 }
 
 impl EnvelopeWriter {
-    /// Uses the metrics and schemas of `catalog` and the log of `store`.
-    pub fn new(catalog: Catalog, store: Store) -> EnvelopeWriter {
-        EnvelopeWriter { catalog, store }
+    /// Uses the metrics and schemas of `catalog` and the log of `store`. `hot` counts the events of entities.
+    pub fn new(catalog: Catalog, store: Store, hot: HotTracker) -> EnvelopeWriter {
+        EnvelopeWriter {
+            catalog,
+            store,
+            hot,
+        }
     }
 
     /// Validates envelopes.
@@ -69,6 +75,7 @@ impl EnvelopeWriter {
             }
             match self.validate_one(json).await {
                 Ok((event, stored)) => {
+                    self.hot.record_write(&event.entity);
                     let partition = keys.of_entity(&event.entity);
                     let log = valid.logs.entry(partition).or_default();
                     log.push((EntryKind::Envelope, stored));

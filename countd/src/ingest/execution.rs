@@ -30,6 +30,8 @@ impl Actions {
         &self,
         action: &PreparedAction,
     ) -> Result<ActionOutcome, Problem> {
+        let counted = action.counted.iter();
+        let _changing = self.hot.changing(counted.map(|counted| &counted.entity));
         let mut reply = action.call.send(&self.store).await;
         for _ in 0..MAX_REPAIRS {
             // A rejected action has no effect.
@@ -106,6 +108,8 @@ impl Actions {
             counted.push(action.counted);
         }
         pipeline.ignore_errors();
+        let entities = counted.iter().flatten().map(|counted| &counted.entity);
+        let _changing = self.hot.changing(entities);
         let sent: Result<Vec<Result<Value, RedisError>>, RedisError> =
             pipeline.query_async(&mut self.store.commands()).await;
         let mut replies = match sent {

@@ -76,6 +76,8 @@ impl Actions {
         let Some((call, op)) = self.group_call(actions) else {
             return self.execute_each(actions).await;
         };
+        let counted = actions.iter().filter_map(|action| action.counted.as_ref());
+        let _changing = self.hot.changing(counted.map(|counted| &counted.entity));
         let reply = match call.send(&self.store).await {
             Ok(reply) => reply,
             Err(error) if StoreError::from(error.clone()).is_server_reply() => {

@@ -40,6 +40,7 @@ impl Actions {
             return Err(Problem::Unprocessable(problem));
         }
         let counter = self.counter(entity, name).await?;
+        let _changing = self.hot.changing([entity]);
         let nobody = Id::new("-").map_err(|error| Problem::Invalid("uid".to_owned(), error))?;
         let guard = key.map(|key| self.guard(name, entity, "reset", &nobody, (key, "")));
         let partition = self.store.keys().of_entity(entity);

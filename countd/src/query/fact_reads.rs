@@ -13,6 +13,8 @@ use std::collections::BTreeMap;
 pub(super) struct FactReads<'a> {
     /// The number of facts.
     len: usize,
+    /// The facts that are known not to exist, by their number.
+    absent: Vec<usize>,
     /// The facts that have a command of their own, by their number.
     single: Vec<usize>,
     /// The commands of these facts.
@@ -51,6 +53,12 @@ impl<'a> FactReads<'a> {
         page.facts.push(fact);
     }
 
+    /// Adds a fact that is known not to exist. It is not read.
+    pub(super) fn add_absent(&mut self) {
+        self.absent.push(self.len);
+        self.len += 1;
+    }
+
     /// Takes the calls that read the facts.
     pub(super) fn take_calls(&mut self) -> Vec<RedisCall> {
         let pages = self.pages.values();
@@ -73,6 +81,9 @@ impl<'a> FactReads<'a> {
         let missing = || StoreError::Unexpected("facts: a reply is missing".to_owned());
         let mut results: Vec<Option<Result<bool, StoreError>>> = Vec::new();
         results.resize_with(self.len, || None);
+        for index in self.absent {
+            results[index] = Some(Ok(false));
+        }
         let mut replies = replies.into_iter();
         let mut suspects = Vec::new();
         for page in self.pages.values() {

@@ -1,6 +1,8 @@
 //! Pages of entities: the counters and a user's statuses of each, where a damaged key fails its own entity only.
 
+use super::cached_page::CachedPage;
 use super::fact_reads::FactReads;
+use super::prefilter::Prefilter;
 use super::reads::{Counts, FieldSelection, Queries};
 use super::status::{Status, StatusFormat};
 use super::suspects::rebuild_lost;
@@ -22,6 +24,7 @@ pub struct Pages {
     catalog: Catalog,
     facts: FactStores,
     queries: Queries,
+    prefilter: Prefilter,
 }
 
 /// A request for a page.
@@ -45,9 +48,15 @@ struct Selection<'a> {
 }
 
 impl Pages {
-    /// Uses the metrics of `catalog`, and reads with `queries`.
-    pub fn new(catalog: Catalog, facts: FactStores, queries: Queries) -> Pages {
+    /// Uses the metrics of `catalog`, and reads with `queries`. `prefilter` answers statuses.
+    pub fn new(
+        catalog: Catalog,
+        facts: FactStores,
+        queries: Queries,
+        prefilter: Prefilter,
+    ) -> Pages {
         Pages {
+            prefilter,
             catalog,
             facts,
             queries,
@@ -110,6 +119,7 @@ impl Pages {
     /// Reads a page in one pipeline. Returns the results in the order of `entities`.
     async fn read_page(&self, entities: &[Entity], request: &Request<'_>) -> Page<FeedItem> {
         self.queries.check_batch_size(entities.len())?;
+        self.queries.hot.record_reads(entities);
         let (mut selections, mut selected) = (Vec::<Selection>::new(), Vec::new());
         for entity in entities {
             // A page has few entity types.
@@ -123,30 +133,37 @@ impl Pages {
             };
             selected.push(index);
         }
+        let absent = self
+            .absent(entities, (&selections[..], &selected[..]), request)
+            .await;
+        let mut absent = absent.iter().flatten();
         let locator = self.queries.locator();
-        let (mut counters, mut facts) = (Vec::new(), FactReads::default());
+        let mut counters = CachedPage::new(&self.queries.hot, entities.len());
+        let mut facts = FactReads::default();
         let page = || entities.iter().zip(&selected);
         for (entity, index) in page() {
             let selection = &selections[*index];
-            let fields = selection.counters.iter();
-            counters.extend(fields.map(|fields| fields.to_read(&locator, entity)));
+            if let Some(fields) = &selection.counters {
+                let to_read = || fields.to_read(&locator, entity);
+                counters.add(entity, fields.len(), to_read);
+            }
             for (metric, store) in &selection.facts {
                 let fact = Fact {
                     metric,
                     entity,
                     uid: request.uid,
                 };
-                facts.add(locator.keys(), *store, fact);
+                match absent.next() {
+                    Some(true) => facts.add_absent(),
+                    Some(false) | None => facts.add(locator.keys(), *store, fact),
+                }
             }
         }
         let calls = facts.take_calls();
-        let mut read = self.queries.read_page(&counters, &calls).await?;
-        let with_counters = page().filter(|(_, index)| selections[**index].counters.is_some());
-        let with_counters: Vec<&Entity> = with_counters.map(|(entity, _)| entity).collect();
+        let mut read = self.queries.read_page(counters.to_read(), &calls).await?;
         let (rebuilder, fields) = (&self.queries.rebuilder, &mut read.fields);
-        let of_page = (&with_counters[..], &counters[..]);
-        rebuild_lost(rebuilder, of_page, fields, request.trace_id).await;
-        let mut fields = read.fields.into_iter();
+        rebuild_lost(rebuilder, counters.missing(), fields, request.trace_id).await;
+        let mut fields = counters.complete(read.fields)?.into_iter();
         let mut found = facts
             .results(&self.queries, read.replies)
             .await?
@@ -181,6 +198,30 @@ impl Pages {
             });
         }
         Ok(items)
+    }
+
+    /// Whether each fact of a page is known not to exist, in the order of the page. `None` if Redis is asked for all. A page with counters asks Redis
+    /// in any case.
+    async fn absent(
+        &self,
+        entities: &[Entity],
+        (selections, selected): (&[Selection<'_>], &[usize]),
+        request: &Request<'_>,
+    ) -> Option<Vec<bool>> {
+        if request.has_counters || !self.prefilter.is_enabled() {
+            return None;
+        }
+        let page = entities.iter().zip(selected);
+        let facts = page.flat_map(|(entity, index)| {
+            let metrics = selections[*index].facts.iter();
+            metrics.map(move |(metric, _)| Fact {
+                metric,
+                entity,
+                uid: request.uid,
+            })
+        });
+        let facts: Vec<Fact<'_>> = facts.collect();
+        self.prefilter.absent(&facts).await
     }
 
     /// What a request reads of the entities of this entity's type.

@@ -1,11 +1,13 @@
 //! Reads: counters, statuses, user counters, the users who performed a metric, and what a user did.
 
+mod cached_page;
 pub mod changes;
 mod fact_reads;
 pub mod feed;
 mod field_values;
 pub(crate) mod fields;
 pub mod history;
+pub mod prefilter;
 pub mod ranks;
 pub mod reads;
 pub mod status;

@@ -1,5 +1,6 @@
 //! Executes reads. Each is one round trip to each node, and a second one to check counters of 0 that may be lost (`suspects`).
 
+use super::cached_page::CachedPage;
 use super::fields::{self, CountersToRead, PageReplies, read_fields, read_page};
 use super::suspects::rebuild_lost;
 use super::verify_users::{self, UserVerifier};
@@ -14,6 +15,7 @@ use crate::redis::script::CounterBackend;
 use crate::redis::store::Store;
 use crate::repair::Rebuilder;
 use crate::storage::catalog::Catalog;
+use crate::storage::hot::HotTracker;
 use crate::storage::locator::Locator;
 use crate::storage::schema::{Schema, user_schema_id};
 use redis::Value;
@@ -42,13 +44,21 @@ pub struct Queries {
     pub(super) store: Store,
     pub(super) facts: FactStores,
     pub(super) rebuilder: Rebuilder,
+    pub(super) hot: HotTracker,
     verifier: UserVerifier,
 }
 
 impl Queries {
-    /// Uses the metrics and schemas of `catalog` and the fact stores of `store`.
-    pub fn new(catalog: Catalog, store: Store, facts: FactStores, rebuilder: Rebuilder) -> Queries {
+    /// Uses the metrics and schemas of `catalog` and the fact stores of `store`. `hot` counts the reads of entities.
+    pub fn new(
+        catalog: Catalog,
+        store: Store,
+        facts: FactStores,
+        rebuilder: Rebuilder,
+        hot: HotTracker,
+    ) -> Queries {
         Queries {
+            hot,
             verifier: UserVerifier::new(catalog.clone(), store.clone(), facts.clone()),
             rebuilder,
             catalog,
@@ -68,7 +78,7 @@ impl Queries {
     }
 
     /// Returns the counters of entities, in order. Missing entities have zeros. If `metrics` is empty, all counters of the schema
-    /// are returned. Lost counters are rebuilt from facts, with the trace ID in the audit; a key of another type that cannot be rebuilt fails only its own entities.
+    /// are returned. Counters of hot entities may be as old as `hot.cache_ms`. Lost counters are rebuilt from facts, with the trace ID in the audit; a key of another type that cannot be rebuilt fails only its own entities.
     ///
     /// # Errors
     /// There are too many entities, an entity type or metric is unknown, or Redis failed.
@@ -79,8 +89,9 @@ impl Queries {
         trace_id: &str,
     ) -> Result<Vec<Result<Counts, Problem>>, Problem> {
         self.check_batch_size(entities.len())?;
+        self.hot.record_reads(entities);
         let mut selections: Vec<(&Name, FieldSelection)> = Vec::new();
-        let mut to_read = Vec::with_capacity(entities.len());
+        let mut page = CachedPage::new(&self.hot, entities.len());
         let mut selected = Vec::with_capacity(entities.len());
         let locator = Locator::of(&self.store);
         for entity in entities {
@@ -96,13 +107,12 @@ impl Queries {
                 }
             };
             selected.push(index);
-            to_read.push(selections[index].1.to_read(&locator, entity));
+            let fields = &selections[index].1;
+            page.add(entity, fields.len(), || fields.to_read(&locator, entity));
         }
-        let mut fields = read_fields(&self.store, &to_read).await?;
-        let entities: Vec<&Entity> = entities.iter().collect();
-        let page = (&entities[..], &to_read[..]);
-        rebuild_lost(&self.rebuilder, page, &mut fields, trace_id).await;
-        let counts = selected.iter().zip(fields);
+        let mut fields = read_fields(&self.store, page.to_read()).await?;
+        rebuild_lost(&self.rebuilder, page.missing(), &mut fields, trace_id).await;
+        let counts = selected.iter().zip(page.complete(fields)?);
         Ok(counts
             .map(|(index, fields)| Ok(selections[*index].1.counts(&fields?)))
             .collect())
@@ -232,6 +242,7 @@ impl Queries {
         self.catalog.schema_id(&entity.etype)?;
         let facts = self.facts.require(name, metric)?;
         self.check_batch_size(limit)?;
+        self.hot.record_reads(std::slice::from_ref(entity));
         match metric.order {
             Order::Id => self.users_by_id((name, facts), entity, cursor, limit).await,
             Order::Time => {
@@ -309,6 +320,11 @@ impl FieldSelection {
             names: indexes.iter().map(|idx| names[*idx].clone()).collect(),
             indexes: indexes.into(),
         }
+    }
+
+    /// The number of fields that are read of an entity.
+    pub(super) fn len(&self) -> usize {
+        self.len
     }
 
     /// The counters of an entity of this type.

@@ -97,7 +97,7 @@ pub fn is_anyone_behind(live: &[LiveProcess], epoch: u64) -> bool {
 /// # Errors
 /// The server is unavailable.
 pub async fn live_consumers(store: &Store) -> Result<Vec<String>, RedisError> {
-    live_names(store, store.keys().consumers()).await
+    live_members(store, store.keys().consumers()).await
 }
 
 /// The live processes.
@@ -105,12 +105,16 @@ pub async fn live_consumers(store: &Store) -> Result<Vec<String>, RedisError> {
 /// # Errors
 /// The server is unavailable.
 pub async fn live_processes(store: &Store) -> Result<Vec<LiveProcess>, RedisError> {
-    let names = live_names(store, store.keys().processes()).await?;
+    let names = live_members(store, store.keys().processes()).await?;
     let names = names.iter();
     Ok(names.filter_map(|name| LiveProcess::parse(name)).collect())
 }
 
-async fn live_names(store: &Store, key: &str) -> Result<Vec<String>, RedisError> {
+/// The names of the live members of a group: a sorted set, scored by the expiry of their heartbeats.
+///
+/// # Errors
+/// The server is unavailable.
+pub async fn live_members(store: &Store, key: &str) -> Result<Vec<String>, RedisError> {
     let mut connection = store.reads();
     let (seconds, micros): (u64, u64) = redis::cmd("TIME").query_async(&mut connection).await?;
     let mut cmd = redis::cmd("ZRANGE");
@@ -119,6 +123,21 @@ async fn live_names(store: &Store, key: &str) -> Result<Vec<String>, RedisError>
         .arg("+inf")
         .arg("BYSCORE");
     cmd.query_async(&mut connection).await
+}
+
+/// Sends a heartbeat of a member of a group. `name` ends in `/` and the time to live in milliseconds. Returns the live members.
+///
+/// # Errors
+/// The server is unavailable.
+pub async fn send_heartbeat(
+    store: &Store,
+    key: &str,
+    name: &str,
+    lifetime: Duration,
+) -> Result<Vec<String>, RedisError> {
+    let mut call = HEARTBEAT.script.key(key);
+    call.arg(name).arg(lifetime.as_millis() as u64);
+    call.invoke_async(&mut store.commands()).await
 }
 
 /// The process ID of a consumer whose process sends no heartbeat: its version does not know that the layout changes.
@@ -228,15 +247,9 @@ impl ProcessMember {
             epoch = differing;
             self.interrupt_days().await?;
         }
-        let lifetime = LIFETIME.as_millis() as u64;
-        let name = format!("{}/{epoch}/{lifetime}", self.id);
-        let members: Vec<String> = HEARTBEAT
-            .script
-            .key(self.store.keys().processes())
-            .arg(&name)
-            .arg(lifetime)
-            .invoke_async(&mut self.store.commands())
-            .await?;
+        let name = format!("{}/{epoch}/{}", self.id, LIFETIME.as_millis());
+        let key = self.store.keys().processes();
+        let members = send_heartbeat(&self.store, key, &name, LIFETIME).await?;
         let previous = self.name.replace(name.clone());
         if let Some(previous) = previous.filter(|previous| *previous != name) {
             self.remove(&previous).await?;

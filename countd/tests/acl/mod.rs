@@ -63,11 +63,11 @@ fn allow(operator: &mut Client) {
     operator.ok("ACL SETUSER default +@all");
 }
 
-/// A hash of all data except heartbeats of processes.
+/// A hash of all data except heartbeats of processes and their reports of hot entities.
 fn digest(operator: &mut Client) -> String {
     let keys = reply::array(operator.ok("KEYS *"));
     let mut keys: Vec<String> = keys.into_iter().map(reply::text).collect();
-    keys.retain(|key| key != "countd:processes");
+    keys.retain(|key| key != "countd:processes" && !key.starts_with("countd:hot"));
     keys.sort_unstable();
     let mut command = vec!["DEBUG", "DIGEST-VALUE"];
     command.extend(keys.iter().map(String::as_str));

@@ -6,14 +6,16 @@ use crate::support::{
     Api, Countd, EventStream, Settings, on_note, printed, run, run_as_user, set_schema,
     wait_until_drained, with,
 };
-use countint_tests::{Client, reply};
+use countint_tests::{Client, reply, wait_until};
 use serde_json::{Value as Json, json};
 use std::collections::BTreeSet;
 
-/// Limits users and announces changes, so that the permissions for both are used, too.
+/// Limits users, announces changes, reports hot entities and filters statuses, so that the permissions for these are used, too.
 fn limited_config() -> String {
     let limited = CONFIG.replacen("per_second = 0", "per_second = 1000\nburst = 1000", 1);
-    format!("{limited}[changes]\nenabled = true\n")
+    format!(
+        "{limited}[changes]\nenabled = true\n[hot]\nmin_rate = 1\n[prefilter]\nenabled = true\n"
+    )
 }
 
 /// Creates the users that `countd acl` prints. Returns their names.
@@ -74,6 +76,12 @@ fn use_api(api: &Api) {
     };
     api.ok(api.post("/events", &json!([envelope("e1"), envelope("e2")])));
     assert_eq!(api.get("/readyz").0, 200);
+    let page = vec![json!({ "etype": "note", "eid": 1 }); 500];
+    let page = json!({ "items": page });
+    wait_until("the note is hot", || {
+        api.ok(api.post("/counter/batch", &page));
+        api.ok(api.get("/hot"))["items"] != json!([])
+    });
 }
 
 /// Appends, as another client, an entry that cannot be counted and entries with a foreign ID.

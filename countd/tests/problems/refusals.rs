@@ -90,6 +90,7 @@ fn every_operation_is_limited_with_429() {
     let expected = [
         ("DELETE", "/entity/{etype}/{eid}"),
         ("DELETE", "/user/{uid}"),
+        ("GET", "/hot"),
         ("GET", "/jobs/{id}"),
         ("POST", "/counter/adjust"),
     ];
@@ -122,8 +123,8 @@ fn every_operation_reports_damaged_keys() {
         client.ok(&format!("SADD {key} 1"));
     }
     let all = api_operations(&api);
-    // The other operations: batches, whose items fail alone; appends to the log; jobs, which run later; changes, which are off; and
-    // rankings, which are filled again.
+    // The other operations: batches, whose items fail alone; appends to the log; jobs, which run later; changes, which are off; hot
+    // entities, which have no keys; and rankings, which are filled again.
     let undamaged = all.iter().filter(|operation| {
         let response = operation.send(&api, "");
         let is_damaged = response.status == 500;
@@ -136,6 +137,7 @@ fn every_operation_reports_damaged_keys() {
         ("DELETE", "/entity/{etype}/{eid}"),
         ("DELETE", "/user/{uid}"),
         ("GET", "/changes"),
+        ("GET", "/hot"),
         ("GET", "/rank/{name}"),
         ("POST", "/actions"),
         ("POST", "/counter/batch"),

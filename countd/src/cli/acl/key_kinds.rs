@@ -77,6 +77,8 @@ impl KeyKinds {
         kinds.constant("layout", keys.layout());
         kinds.constant("consumers", keys.consumers());
         kinds.constant("processes", keys.processes());
+        kinds.constant("hot", keys.hot_processes());
+        kinds.add("hot_report", |n| keys.hot_report(id(n).as_str()));
         kinds.constant("migration", keys.migration_lock());
         kinds.constant("migration", keys.sums_lock());
         kinds.add("phases", |n| keys.storage_phases(partition(n)));

@@ -15,6 +15,7 @@ use countd::log;
 use countd::maintenance::{
     erasure, import, jobs, rebuild, reconcile, restore, reverse, storage, sums, transposition,
 };
+use countd::query::prefilter::Prefilter;
 use countd::query::reads::Queries;
 use countd::query::{changes, history, ranks};
 use countd::redis::permissions::Permissions;
@@ -22,6 +23,7 @@ use countd::redis::processes;
 use countd::redis::script::CounterBackend;
 use countd::redis::store::{LIBRARY_PERMISSIONS, Store};
 use countd::repair::{self, Rebuilder};
+use countd::storage::hot::HotTracker;
 use countd::storage::schema;
 
 /// The roles of a process.
@@ -92,6 +94,9 @@ fn declared(
     if roles.serves && config.changes.enabled {
         declared.push((common.clone(), changes::required_permissions()));
     }
+    if roles.serves && Prefilter::is_possible(config, keys, backend) {
+        declared.push((common.clone(), Prefilter::required_permissions()));
+    }
     if roles.serves && config.limits.uses_redis() {
         declared.push((common.clone(), SharedLimiter::required_permissions()));
     }
@@ -99,6 +104,7 @@ fn declared(
         declared.push((common.clone(), jobs::client_permissions()));
         declared.push((common.clone(), history::required_permissions()));
         declared.push((common.clone(), ranks::required_permissions()));
+        declared.push((common.clone(), HotTracker::required_permissions()));
     }
     if roles.consumes {
         declared.push((common.clone(), jobs::client_permissions()));

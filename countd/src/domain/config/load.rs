@@ -3,8 +3,10 @@
 use super::auth::AuthConfig;
 use super::days::DaysConfig;
 use super::error::{ConfigError, invalid};
+use super::hot::HotConfig;
 use super::limits::LimitsConfig;
 use super::metrics::{FactKind, MetricsConfig, USER};
+use super::prefilter::PrefilterConfig;
 use super::ranks::RanksConfig;
 use super::rebuild::{CounterConfig, RebuildConfig};
 use super::reconcile::{AuditConfig, ReconcileConfig};
@@ -59,6 +61,10 @@ pub struct Config {
     pub rebuild: RebuildConfig,
     /// The announcement of changed counters.
     pub changes: ChangesConfig,
+    /// Hot entities.
+    pub hot: HotConfig,
+    /// Filters that answer statuses.
+    pub prefilter: PrefilterConfig,
     /// The reconciliation of counters.
     pub reconcile: ReconcileConfig,
     /// The audit of corrections.
@@ -127,6 +133,8 @@ impl Config {
         self.auth.validate()?;
         self.limits.validate()?;
         self.reconcile.validate()?;
+        self.hot.validate()?;
+        self.prefilter.validate(self.log.retain)?;
         self.validate_consumer()?;
         if self.dead.payload_bytes > TRUNCATED_PAYLOAD_BYTES {
             let problem = format!("must be at most {TRUNCATED_PAYLOAD_BYTES}");

@@ -4,9 +4,11 @@ mod archive;
 mod auth;
 mod days;
 mod error;
+mod hot;
 mod limits;
 mod load;
 mod metrics;
+mod prefilter;
 mod ranks;
 mod rebuild;
 mod reconcile;
@@ -19,12 +21,14 @@ pub use archive::ArchiveConfig;
 pub use auth::{AuthConfig, JwtConfig, Right, Token};
 pub use days::DaysConfig;
 pub use error::ConfigError;
+pub use hot::HotConfig;
 pub use limits::{LimitConfig, LimitsConfig};
 pub use load::{Config, DEFAULTS};
 pub use metrics::{
     Count, DEFAULT_LATEST, FactKind, Feed, Metric, MetricsConfig, NamesAuthor, Nature, Order,
     Reads, Role, USER,
 };
+pub use prefilter::PrefilterConfig;
 pub use ranks::{Ranking, RanksConfig};
 pub use rebuild::{ArchiveRebuildConfig, CounterConfig, RebuildConfig};
 pub use reconcile::{AuditConfig, ReconcileConfig};

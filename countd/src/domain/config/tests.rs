@@ -55,6 +55,17 @@ fn errors_name_the_setting() {
         ("[consumer]\nbatch = 0", "consumer.batch"),
         ("[consumer]\nbatch = 20000", "consumer.batch"),
         ("[consumer]\nread_bytes = 1000", "consumer.read_bytes"),
+        ("[hot]\nmin_rate = 0", "hot.min_rate"),
+        ("[hot]\nmax_entities = 0", "hot.max_entities"),
+        ("[hot]\nmax_entities = 1001", "hot.max_entities"),
+        ("[hot]\ncache_ms = 99", "hot.cache_ms"),
+        ("[hot]\ncache_ms = 1001", "hot.cache_ms"),
+        ("[hot]\nenabled = false\ncache_ms = 100", "hot.cache_ms"),
+        ("[prefilter]\nmax_facts = 0", "prefilter.max_facts"),
+        (
+            "[prefilter]\nenabled = true\n[log]\nretain = 0",
+            "prefilter.enabled",
+        ),
         ("[dead]\npayload_bytes = 100000", "dead.payload_bytes"),
         (
             "[http]\nmax_bodies_bytes = 2000000",

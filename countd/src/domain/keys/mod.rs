@@ -30,7 +30,7 @@ pub use partition::{MAX_PARTITIONS, Partition, PartitionHash};
 pub use users::ReverseKey;
 
 #[cfg(test)]
-mod testing {
+pub(crate) mod testing {
     use crate::domain::ids::{Entity, Id, Name};
 
     /// An entity with a valid type and ID.

@@ -65,6 +65,16 @@ impl Keys {
         "countd:processes"
     }
 
+    /// The processes that report hot entities: a sorted set, scored by the expiry of their heartbeats.
+    pub fn hot_processes(&self) -> &'static str {
+        "countd:hot"
+    }
+
+    /// The hot entities that a process reports: a String that expires. `process` is its ID in [`hot_processes`](Self::hot_processes).
+    pub fn hot_report(&self, process: &str) -> String {
+        format!("{}:{process}", self.hot_processes())
+    }
+
     /// The members of the consumer group: a sorted set, scored by the expiry of their heartbeats.
     pub fn consumers(&self) -> &'static str {
         "countd:consumers"
@@ -83,6 +93,7 @@ mod tests {
         let job = Id::new("j1").expect("an ID");
         assert_eq!(keys.job(&job), "countd:{jobs}:j1");
         assert_eq!(keys.all_audits(), ["x:audit:cntfix"]);
+        assert_eq!(keys.hot_report("1-a"), "countd:hot:1-a");
         assert_eq!(keys.import_state(&name("a"), 7), "countd:import:a:state");
         let keys = Keys::new(1024, true, Crc16);
         assert_eq!(keys.all_audits()[7], "x:audit:cntfix:{7}");

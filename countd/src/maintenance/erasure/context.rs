@@ -7,6 +7,7 @@ use crate::redis::store::Store;
 use crate::repair::Rebuilder;
 use crate::storage::authors::Authors;
 use crate::storage::catalog::Catalog;
+use crate::storage::hot::HotTracker;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -35,6 +36,7 @@ impl Erasure {
         let catalog = Catalog::new(config, store.clone());
         let authors = Authors::new(store.clone());
         let rebuilder = Rebuilder::new(catalog.clone(), store.clone(), facts.clone());
+        let hot = HotTracker::disabled(catalog.config.hot);
         Erasure {
             actions: Actions::new(
                 catalog.clone(),
@@ -42,6 +44,7 @@ impl Erasure {
                 facts.clone(),
                 authors.clone(),
                 rebuilder,
+                hot,
             ),
             lease: Duration::from_millis(catalog.config.consumer.session_timeout_ms),
             authors,

@@ -15,6 +15,7 @@ use crate::redis::store::Store;
 use crate::repair::Rebuilder;
 use crate::storage::authors::Authors;
 use crate::storage::catalog::Catalog;
+use crate::storage::hot::HotTracker;
 use futures_util::future::join_all;
 
 /// The number of actions of a pipeline.
@@ -47,6 +48,7 @@ impl FactImport {
         let shards = catalog.config.facts.shards;
         let facts = FactStores::new(store.keys(), store.backend(), shards);
         let rebuilder = Rebuilder::new(catalog.clone(), store.clone(), facts.clone());
+        let hot = HotTracker::disabled(catalog.config.hot);
         FactImport {
             actions: Actions::new(
                 catalog.clone(),
@@ -54,6 +56,7 @@ impl FactImport {
                 facts.clone(),
                 Authors::new(store.clone()),
                 rebuilder,
+                hot,
             ),
             facts,
             catalog,

@@ -1,0 +1,52 @@
+//! `[hot]`: hot entities, and the cache of their counters.
+
+use super::error::{ConfigError, invalid};
+use serde::Deserialize;
+use std::time::Duration;
+
+/// The range of `cache_ms`, unless it is 0.
+const CACHE_MS: std::ops::RangeInclusive<u64> = 100..=1_000;
+/// The maximum of `max_entities`.
+const MAX_ENTITIES: usize = 1_000;
+
+/// `[hot]`
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HotConfig {
+    /// Whether the process finds hot entities.
+    pub enabled: bool,
+    /// The requests per second from which on an entity is hot, over all processes.
+    pub min_rate: u32,
+    /// The maximum number of entities that a process reports, and whose counters it caches.
+    pub max_entities: usize,
+    /// How long counters of hot entities are cached, in milliseconds; 0 for not at all.
+    pub cache_ms: u64,
+}
+
+impl HotConfig {
+    /// How long counters of hot entities are cached. `None` if they are not.
+    pub fn cache(&self) -> Option<Duration> {
+        (self.cache_ms > 0).then(|| Duration::from_millis(self.cache_ms))
+    }
+
+    pub(super) fn validate(&self) -> Result<(), ConfigError> {
+        if self.min_rate == 0 {
+            return Err(invalid("hot.min_rate", "must be at least 1"));
+        }
+        if !(1..=MAX_ENTITIES).contains(&self.max_entities) {
+            let problem = format!("must be 1 to {MAX_ENTITIES}");
+            return Err(invalid("hot.max_entities", problem));
+        }
+        if self.cache_ms > 0 && !CACHE_MS.contains(&self.cache_ms) {
+            let (from, to) = (CACHE_MS.start(), CACHE_MS.end());
+            return Err(invalid(
+                "hot.cache_ms",
+                format!("must be 0, or {from} to {to}"),
+            ));
+        }
+        match self.cache_ms > 0 && !self.enabled {
+            true => Err(invalid("hot.cache_ms", "requires hot.enabled")),
+            false => Ok(()),
+        }
+    }
+}

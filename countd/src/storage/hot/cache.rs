@@ -1,0 +1,199 @@
+//! The counters of hot entities that this process has read, for a short time.
+//!
+//! A counter that was read before a change must not be cached after it: the client that made the change would not see it. A read therefore
+//! takes a ticket before its command is sent, and a change through this process makes earlier tickets of the entity invalid after its reply
+//! has arrived.
+
+use crate::domain::ids::Entity;
+use arc_swap::ArcSwap;
+use hashbrown::HashMap;
+use metrics::Counter;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// The fields of the counters of an entity.
+pub type CachedCounters = Arc<[u64]>;
+
+/// The counters of the hot entities. Other entities are not cached.
+pub(super) struct CounterCache {
+    /// How long counters are cached. `None` if none are.
+    lifetime: Option<Duration>,
+    slots: ArcSwap<HashMap<Entity, Arc<Slot>>>,
+    hits: Counter,
+    misses: Counter,
+}
+
+/// The place of an entity in the cache.
+#[derive(Default)]
+struct Slot(Mutex<SlotState>);
+
+#[derive(Default)]
+struct SlotState {
+    /// The number of changes through this process.
+    changes: u64,
+    cached: Option<(CachedCounters, Instant)>,
+}
+
+impl Slot {
+    fn lock(&self) -> MutexGuard<'_, SlotState> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The result of a lookup.
+pub enum Lookup {
+    /// The counters.
+    Cached(CachedCounters),
+    /// The counters have to be read. With the ticket they can be cached.
+    Missing(Option<Box<Ticket>>),
+}
+
+/// Permits that counters are cached, which are read after the ticket was taken.
+pub struct Ticket {
+    slot: Arc<Slot>,
+    changes: u64,
+    expires: Instant,
+}
+
+impl Ticket {
+    /// Caches counters, unless they have been changed through this process since the ticket was taken.
+    pub fn store(self, fields: &[u64]) {
+        let mut state = self.slot.lock();
+        if state.changes == self.changes {
+            state.cached = Some((fields.into(), self.expires));
+        }
+    }
+}
+
+impl CounterCache {
+    /// A cache without entities.
+    pub fn new(lifetime: Option<Duration>) -> CounterCache {
+        CounterCache {
+            lifetime,
+            slots: ArcSwap::default(),
+            hits: metrics::counter!("countd_hot_cache_hits_total"),
+            misses: metrics::counter!("countd_hot_cache_misses_total"),
+        }
+    }
+
+    /// Whether counters are cached.
+    pub fn is_enabled(&self) -> bool {
+        self.lifetime.is_some()
+    }
+
+    /// Replaces the entities that are cached. Those that stay keep their counters.
+    pub fn keep(&self, entities: impl Iterator<Item = Entity>) {
+        if self.lifetime.is_none() {
+            return;
+        }
+        let before = self.slots.load();
+        let slots = entities.map(|entity| {
+            let slot = before.get(&entity).cloned().unwrap_or_default();
+            (entity, slot)
+        });
+        self.slots.store(Arc::new(slots.collect()));
+    }
+
+    /// Looks up the counters of an entity: at least its first `len` fields.
+    pub fn lookup(&self, entity: &Entity, len: usize, now: Instant) -> Lookup {
+        let Some(lifetime) = self.lifetime else {
+            return Lookup::Missing(None);
+        };
+        let slots = self.slots.load();
+        let Some(slot) = slots.get(entity) else {
+            return Lookup::Missing(None);
+        };
+        let state = slot.lock();
+        if let Some((fields, expires)) = &state.cached
+            && now < *expires
+            && fields.len() >= len
+        {
+            self.hits.increment(1);
+            return Lookup::Cached(Arc::clone(fields));
+        }
+        self.misses.increment(1);
+        Lookup::Missing(Some(Box::new(Ticket {
+            slot: Arc::clone(slot),
+            changes: state.changes,
+            expires: now + lifetime,
+        })))
+    }
+
+    /// Removes the counters of an entity, and makes the tickets of earlier reads invalid.
+    pub fn invalidate(&self, entity: &Entity) {
+        if let Some(slot) = self.slots.load().get(entity) {
+            let mut state = slot.lock();
+            state.changes += 1;
+            state.cached = None;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::keys::testing::entity;
+
+    const LIFETIME: Duration = Duration::from_millis(100);
+
+    fn cache_of(hot: &Entity) -> CounterCache {
+        let cache = CounterCache::new(Some(LIFETIME));
+        cache.keep([hot.clone()].into_iter());
+        cache
+    }
+
+    fn found(cache: &CounterCache, entity: &Entity, len: usize, now: Instant) -> Option<Vec<u64>> {
+        match cache.lookup(entity, len, now) {
+            Lookup::Cached(fields) => Some(fields.to_vec()),
+            Lookup::Missing(_) => None,
+        }
+    }
+
+    fn ticket(cache: &CounterCache, entity: &Entity, now: Instant) -> Option<Box<Ticket>> {
+        match cache.lookup(entity, 1, now) {
+            Lookup::Cached(_) => None,
+            Lookup::Missing(ticket) => ticket,
+        }
+    }
+
+    #[test]
+    fn counters_expire_a_lifetime_after_their_read_began() {
+        let (hot, now) = (entity("note", "1"), Instant::now());
+        let cache = cache_of(&hot);
+        ticket(&cache, &hot, now).expect("hot").store(&[5, 6]);
+        assert_eq!(found(&cache, &hot, 2, now + LIFETIME / 2), Some(vec![5, 6]));
+        assert_eq!(found(&cache, &hot, 2, now + LIFETIME), None);
+        // The schema has more fields than were read.
+        assert_eq!(found(&cache, &hot, 3, now), None);
+    }
+
+    #[test]
+    fn counters_read_before_a_change_are_not_cached() {
+        let (hot, now) = (entity("note", "1"), Instant::now());
+        let cache = cache_of(&hot);
+        let before = ticket(&cache, &hot, now).expect("hot");
+        cache.invalidate(&hot);
+        before.store(&[5]);
+        assert_eq!(found(&cache, &hot, 1, now), None);
+        ticket(&cache, &hot, now).expect("hot").store(&[6]);
+        assert_eq!(found(&cache, &hot, 1, now), Some(vec![6]));
+        cache.invalidate(&hot);
+        assert_eq!(found(&cache, &hot, 1, now), None);
+    }
+
+    #[test]
+    fn only_hot_entities_are_cached() {
+        let (hot, other, now) = (entity("note", "1"), entity("note", "2"), Instant::now());
+        let cache = cache_of(&hot);
+        assert!(ticket(&cache, &other, now).is_none());
+        ticket(&cache, &hot, now).expect("hot").store(&[5]);
+        cache.keep([hot.clone(), other.clone()].into_iter());
+        assert_eq!(found(&cache, &hot, 1, now), Some(vec![5]));
+        assert!(ticket(&cache, &other, now).is_some());
+        cache.keep([other].into_iter());
+        assert_eq!(found(&cache, &hot, 1, now), None);
+        let off = CounterCache::new(None);
+        off.keep([hot.clone()].into_iter());
+        assert!(ticket(&off, &hot, now).is_none());
+    }
+}
