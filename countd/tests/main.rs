@@ -42,6 +42,7 @@ mod problems;
 mod ranks;
 mod rebuild;
 mod reconcile;
+mod relay;
 mod replay;
 mod restore;
 mod reverse;

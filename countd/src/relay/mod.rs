@@ -4,8 +4,8 @@
 //! to the log, then the transaction deletes or marks the rows and commits. After a crash in between, the rows are read and appended
 //! again: at least once. The consumer counts each `event_id` once, so together each event counts exactly once.
 //!
-//! Several connections work at the same time: while one waits for its commit, the next rows are read. [`turns`] keeps the order in
-//! which batches are appended.
+//! Several connections work at the same time: while one waits for its commit, the next rows are read. Batches are appended in the
+//! order in which they were read.
 
 mod connection;
 mod error;

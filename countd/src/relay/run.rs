@@ -103,7 +103,10 @@ impl Relay {
                     tracing::info!(database = ?self.kind, table, "relaying");
                     return Ok(());
                 }
-                Err(error @ RelayError::Table(_)) => return Err(error),
+                Err(
+                    error @ (RelayError::Table(_)
+                    | RelayError::Database(sqlx::Error::Configuration(_))),
+                ) => return Err(error),
                 Err(error) => report(&error),
             }
             tokio::time::sleep(backoff.next_delay()).await;
