@@ -13,7 +13,7 @@ use crate::redis::store::Store;
 use crate::storage::catalog::Catalog;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::{Mutex, MutexGuard, watch};
+use tokio::sync::{Mutex, watch};
 use tokio::task::JoinSet;
 
 /// The delay before the uncounted entries are counted again.
@@ -83,7 +83,14 @@ pub async fn run(
     for _ in 0..relay.config.relay.connections {
         connections.spawn(Arc::clone(&relay).work(stopping.clone()));
     }
-    while connections.join_next().await.is_some() {}
+    while let Some(ended) = connections.join_next().await {
+        // The process ends rather than relay with fewer connections.
+        if let Err(error) = ended
+            && let Ok(panic) = error.try_into_panic()
+        {
+            std::panic::resume_unwind(panic);
+        }
+    }
     Ok(())
 }
 
@@ -174,10 +181,7 @@ impl Relay {
     }
 
     /// Waits while too many events are uncounted. They need memory until they are counted.
-    async fn wait_for_consumers(
-        &self,
-        reading: &mut MutexGuard<'_, Reading>,
-    ) -> Result<(), RelayError> {
+    async fn wait_for_consumers(&self, reading: &mut Reading) -> Result<(), RelayError> {
         let max = self.config.relay.max_lag;
         if max == 0 || reading.since_lag_check < max.div_ceil(4) {
             return Ok(());
