@@ -111,7 +111,7 @@ pub enum Command {
     /// Import facts and counts from files, or from the keys of a live Redis
     #[command(subcommand)]
     Import(Box<ImportCommand>),
-    /// Check the configuration, the server, its permissions, the schemas and the partitions
+    /// Check the configuration, the server, its permissions, the schemas, the partitions and the tables of the relay
     Check,
     /// Print `ACL SETUSER` commands for Redis users with exactly the permissions that countd requires
     ///

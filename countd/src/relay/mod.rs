@@ -15,4 +15,4 @@ mod statements;
 mod turns;
 
 pub use error::RelayError;
-pub use run::run;
+pub use run::{check, run};

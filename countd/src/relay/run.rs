@@ -6,7 +6,7 @@ use super::row::OutboxRow;
 use super::statements::Statements;
 use super::turns::{Turn, Turns};
 use crate::consumer::Backoff;
-use crate::domain::config::{Config, DatabaseKind};
+use crate::domain::config::{Config, DatabaseKind, RelayConfig};
 use crate::ingest::envelopes::{EnvelopeWriter, ValidEnvelopes};
 use crate::log::inspect::uncounted;
 use crate::redis::store::Store;
@@ -76,7 +76,7 @@ pub async fn run(
     });
     let mut until_stopped = stopping.clone();
     tokio::select! {
-        checked = relay.check() => checked?,
+        checked = relay.wait_for_tables() => checked?,
         _ = until_stopped.wait_for(|stop| *stop) => return Ok(()),
     }
     let mut connections = JoinSet::new();
@@ -94,18 +94,28 @@ pub async fn run(
     Ok(())
 }
 
+/// Checks that the tables can be used.
+///
+/// # Errors
+/// No database is configured, it is unavailable, or its tables cannot be used.
+pub async fn check(config: &RelayConfig) -> Result<(), RelayError> {
+    let kind = config.url.kind().ok_or(RelayError::NoDatabase)?;
+    let statements = Arc::new(Statements::new(kind, config));
+    let mut connection = Connection::open(kind, config, &statements).await?;
+    connection.check().await
+}
+
 impl Relay {
     async fn connect(&self) -> Result<Connection, RelayError> {
         Connection::open(self.kind, &self.config.relay, &self.statements).await
     }
 
     /// Waits for the database, and checks its tables.
-    async fn check(&self) -> Result<(), RelayError> {
+    async fn wait_for_tables(&self) -> Result<(), RelayError> {
         let mut backoff = Backoff::new();
         let table = &self.config.relay.table;
         loop {
-            let checked = async { self.connect().await?.check().await };
-            match checked.await {
+            match check(&self.config.relay).await {
                 Ok(()) => {
                     tracing::info!(database = ?self.kind, table, "relaying");
                     return Ok(());

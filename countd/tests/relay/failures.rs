@@ -2,7 +2,7 @@
 
 use super::database::{Kind, PASSWORD};
 use super::{Shop, config, for_each_database};
-use crate::support::{metric, run};
+use crate::support::{metric, printed, run};
 use countint_tests::wait_until;
 
 fn a_relay_waits_for_the_database(kind: Kind) {
@@ -35,11 +35,16 @@ fn a_relay_waits_for_redis(kind: Kind) {
 
 fn a_relay_without_tables_does_not_start(kind: Kind) {
     let shop = Shop::start(kind, "");
+    let checked = printed(&run(&shop.server, &shop.config, &["check"]));
+    assert!(checked.contains("relay: ok"), "{checked}");
     let refused = |settings: &str, part: &str| {
-        let output = run(&shop.server, &config(&shop.database, settings), &["relay"]);
-        let errors = String::from_utf8_lossy(&output.stderr);
-        assert!(!output.status.success(), "{settings}");
-        assert!(errors.contains(part) && !errors.contains(PASSWORD), "{settings}: {errors}");
+        for command in ["relay", "check"] {
+            let output = run(&shop.server, &config(&shop.database, settings), &[command]);
+            let errors = String::from_utf8_lossy(&output.stderr);
+            assert!(!output.status.success(), "{command}: {settings}");
+            assert!(errors.contains(part), "{command}: {settings}: {errors}");
+            assert!(!errors.contains(PASSWORD), "{errors}");
+        }
     };
     refused("table = \"other\"", "other");
     refused("key = \"number\"", "number");
