@@ -22,7 +22,7 @@ fn two_relays_never_send_the_same_row(kind: Kind) {
     }
 }
 
-fn rows_of_a_suspended_relay_do_not_stop_another(kind: Kind) {
+fn rows_of_a_relay_that_waits_do_not_stop_another(kind: Kind) {
     let shop = Shop::start(kind, "batch = 100\nconnections = 1");
     // The first relay has read a hundred rows, and waits before it commits.
     let lock = shop.database.session(match kind {
@@ -46,5 +46,5 @@ fn rows_of_a_suspended_relay_do_not_stop_another(kind: Kind) {
 
 for_each_database! {
     two_relays_never_send_the_same_row
-    rows_of_a_suspended_relay_do_not_stop_another
+    rows_of_a_relay_that_waits_do_not_stop_another
 }
