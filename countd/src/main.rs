@@ -63,7 +63,14 @@ async fn run(cli: Cli) -> Result<(), Box<dyn Error>> {
                 return Err(RelayError::NoDatabase.into());
             }
             let relays = true;
-            process::run(config, Roles { relays, ..Roles::NONE }).await
+            process::run(
+                config,
+                Roles {
+                    relays,
+                    ..Roles::NONE
+                },
+            )
+            .await
         }
         Command::Schema(command) => Ok(commands::schema(connect().await?, command).await?),
         Command::Dead(command) => Ok(commands::dead(&config, connect().await?, command).await?),

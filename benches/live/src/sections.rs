@@ -6,8 +6,8 @@ use crate::measure;
 use crate::measure::throughput;
 use crate::report::section::Section;
 use crate::report::{
-    comparison, countd, countd_bytes, countd_reconcile, countd_relay, countd_replay, entities, library, members,
-    rows, snapshots, speed, stalls, table_sizes,
+    comparison, countd, countd_bytes, countd_reconcile, countd_relay, countd_replay, entities,
+    library, members, rows, snapshots, speed, stalls, table_sizes,
 };
 use crate::workload::comparisons;
 use crate::workload::scale::Scale;

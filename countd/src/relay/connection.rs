@@ -161,7 +161,9 @@ impl Connection {
         let statement = sqlx::raw_sql(AssertSqlSafe(statement));
         let executed = async {
             Ok(match &mut self.driver {
-                Driver::Postgres(connection) => statement.execute(connection).await?.rows_affected(),
+                Driver::Postgres(connection) => {
+                    statement.execute(connection).await?.rows_affected()
+                }
                 Driver::MySql(connection) => statement.execute(connection).await?.rows_affected(),
             })
         };

@@ -22,7 +22,9 @@ pub enum RelayError {
     #[error("the log failed: {0}")]
     Log(#[from] Problem),
     /// The rows were not all changed, so the column is not a unique integer, or a trigger interferes. Nothing was committed.
-    #[error("{changed} rows were changed instead of {expected}: is relay.key unique, and does no trigger keep the rows?")]
+    #[error(
+        "{changed} rows were changed instead of {expected}: is relay.key unique, and does no trigger keep the rows?"
+    )]
     Unsettled {
         /// The number of rows that the statement changed.
         changed: u64,

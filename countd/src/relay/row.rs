@@ -72,8 +72,18 @@ mod tests {
     #[test]
     fn a_row_is_an_envelope() {
         let payload = r#"{"delta": 1, "uid": 42}"#;
-        let row = row([Some("17"), Some("like"), Some("note"), Some("1"), Some(payload)]);
-        let event = row.envelope().expect("an envelope").event().expect("an event");
+        let row = row([
+            Some("17"),
+            Some("like"),
+            Some("note"),
+            Some("1"),
+            Some(payload),
+        ]);
+        let event = row
+            .envelope()
+            .expect("an envelope")
+            .event()
+            .expect("an event");
         assert_eq!((event.metric.as_str(), event.uid.as_str()), ("like", "42"));
         assert_eq!(row.name(), "17");
     }

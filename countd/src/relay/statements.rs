@@ -52,7 +52,10 @@ impl Statements {
             SentRows::Mark => ", sent_at",
         };
         [
-            format!("SELECT {key}, {columns}{mark} FROM {} WHERE 1 = 0", self.table),
+            format!(
+                "SELECT {key}, {columns}{mark} FROM {} WHERE 1 = 0",
+                self.table
+            ),
             format!("SELECT {columns}, reason FROM {} WHERE 1 = 0", self.dead),
         ]
     }
@@ -76,10 +79,13 @@ impl Statements {
     pub fn next_rows(&self) -> String {
         let key = &self.key;
         // Without aliases, ORDER BY could mean the converted column.
-        let columns = COLUMNS.iter().enumerate().map(|(at, column)| match self.kind {
-            DatabaseKind::Postgres => format!("{column}::text AS c{at}"),
-            DatabaseKind::MySql => format!("CAST({column} AS CHAR) AS c{at}"),
-        });
+        let columns = COLUMNS
+            .iter()
+            .enumerate()
+            .map(|(at, column)| match self.kind {
+                DatabaseKind::Postgres => format!("{column}::text AS c{at}"),
+                DatabaseKind::MySql => format!("CAST({column} AS CHAR) AS c{at}"),
+            });
         let columns = columns.collect::<Vec<_>>().join(", ");
         let key_value = match self.kind {
             DatabaseKind::Postgres => format!("{key}::bigint"),
@@ -161,14 +167,25 @@ mod tests {
             mysql.settle(&[3, -4]),
             "UPDATE `shop`.`outbox` SET sent_at = CURRENT_TIMESTAMP WHERE `event_id` IN (3,-4)"
         );
-        assert!(mysql.copy_dead().starts_with("INSERT INTO `shop`.`outbox_dead` (event_id, "));
+        assert!(
+            mysql
+                .copy_dead()
+                .starts_with("INSERT INTO `shop`.`outbox_dead` (event_id, ")
+        );
     }
 
     #[test]
     fn without_marks_no_further_column_is_needed() {
         let postgres = statements(DatabaseKind::Postgres, "");
-        let all = [postgres.next_rows(), postgres.settle(&[1]), postgres.checks().concat()];
+        let all = [
+            postgres.next_rows(),
+            postgres.settle(&[1]),
+            postgres.checks().concat(),
+        ];
         assert!(!all.concat().contains("sent_at"), "{all:?}");
-        assert_eq!(postgres.settle(&[1]), "DELETE FROM \"event_outbox\" WHERE \"id\" IN (1)");
+        assert_eq!(
+            postgres.settle(&[1]),
+            "DELETE FROM \"event_outbox\" WHERE \"id\" IN (1)"
+        );
     }
 }

@@ -23,7 +23,10 @@ impl Turns {
         let before = self.last.replace(finished);
         // A batch that has failed is not under way: it was rolled back before its turn was dropped.
         let is_under_way = |finished: &mut oneshot::Receiver<()>| {
-            matches!(finished.try_recv(), Err(oneshot::error::TryRecvError::Empty))
+            matches!(
+                finished.try_recv(),
+                Err(oneshot::error::TryRecvError::Empty)
+            )
         };
         Turn {
             before: before.and_then(|mut finished| is_under_way(&mut finished).then_some(finished)),

@@ -127,7 +127,12 @@ fn printed_users_may_do_everything(store: TestStore) {
     let users = create_users(&store, &mut operator, config);
     assert_eq!(
         users,
-        ["counting-serve", "counting-consume", "counting-relay", "counting"]
+        [
+            "counting-serve",
+            "counting-consume",
+            "counting-relay",
+            "counting"
+        ]
     );
     let start =
         |command, user: &str| Countd::as_user(&store.server, &Settings { command, config }, user);

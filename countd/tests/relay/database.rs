@@ -53,7 +53,9 @@ impl Database {
         database.start_again();
         if kind == Kind::Postgres {
             let url = database.url().replace("/shop", "/postgres");
-            database.run_at(&url, "CREATE DATABASE shop").expect("a database");
+            database
+                .run_at(&url, "CREATE DATABASE shop")
+                .expect("a database");
         }
         database
     }
@@ -70,7 +72,10 @@ impl Database {
                 let mut create = program("initdb", "postgresql");
                 create.args(["--username=shop", "--auth=scram-sha-256", "--encoding=UTF8"]);
                 create.args(["--no-locale", "--no-sync", "--pwfile"]);
-                create.arg(dir.join("password")).arg("-D").arg(dir.join("data"));
+                create
+                    .arg(dir.join("password"))
+                    .arg("-D")
+                    .arg(dir.join("data"));
                 create
             }
             Kind::MariaDb => {
@@ -171,7 +176,8 @@ impl Database {
     /// Executes statements.
     #[track_caller]
     pub fn execute(&self, sql: &str) {
-        self.run_at(&self.url(), sql).unwrap_or_else(|why| panic!("{sql}: {why}"));
+        self.run_at(&self.url(), sql)
+            .unwrap_or_else(|why| panic!("{sql}: {why}"));
     }
 
     fn run_at(&self, url: &str, sql: &str) -> Result<(), sqlx::Error> {
@@ -186,7 +192,10 @@ impl Database {
         self.runtime.block_on(async {
             let session = Session::open(self.kind, &self.url()).await;
             let mut session = session.expect("a session");
-            session.execute(sql).await.unwrap_or_else(|why| panic!("{sql}: {why}"));
+            session
+                .execute(sql)
+                .await
+                .unwrap_or_else(|why| panic!("{sql}: {why}"));
             session
         })
     }
@@ -230,7 +239,10 @@ impl Drop for Database {
             // PostgreSQL's own processes end with it.
             let quit = format!("kill -QUIT {}", process.id());
             if self.kind == Kind::Postgres
-                && Command::new("sh").args(["-c", &quit]).status().is_ok_and(|sent| sent.success())
+                && Command::new("sh")
+                    .args(["-c", &quit])
+                    .status()
+                    .is_ok_and(|sent| sent.success())
                 && let Some(mut process) = self.process.take()
             {
                 let _ = process.wait();
@@ -270,7 +282,10 @@ fn program(name: &str, package: &str) -> Command {
     let mut directories: Vec<PathBuf> = std::env::split_paths(&path).collect();
     directories.push(PathBuf::from("/usr/sbin"));
     // Debian has one directory for each version.
-    let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    let versions = fs::read_dir("/usr/lib/postgresql")
+        .into_iter()
+        .flatten()
+        .flatten();
     directories.extend(versions.map(|version| version.path().join("bin")));
     let found = directories.iter().map(|directory| directory.join(name));
     let found = found.filter(|file| Path::is_file(file)).next();

@@ -45,9 +45,17 @@ fn a_kill_between_log_and_commit_counts_no_event_twice(kind: Kind) {
         Kind::MariaDb => "LOCK TABLES event_outbox_dead READ",
     });
     shop.like(0, 1_000);
-    shop.insert(&[super::row("bad", "nonsense", "note", "1", &super::payload(1, 1))]);
+    shop.insert(&[super::row(
+        "bad",
+        "nonsense",
+        "note",
+        "1",
+        &super::payload(1, 1),
+    )]);
     let mut relay = shop.relay();
-    wait_until("the events are in the log", || shop.server_has_counted(1_000));
+    wait_until("the events are in the log", || {
+        shop.server_has_counted(1_000)
+    });
     assert_eq!(shop.waiting(), 1_001);
     assert_eq!(metric(&relay.api(), "countd_relay_sent_total"), 0);
     relay.kill();

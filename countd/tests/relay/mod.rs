@@ -72,7 +72,13 @@ impl Shop {
         for users in users.chunks(500) {
             let rows = users.iter().map(|user| {
                 let note = user % NOTES;
-                row(&format!("like-{user}"), "like", "note", &note.to_string(), &payload(1, *user))
+                row(
+                    &format!("like-{user}"),
+                    "like",
+                    "note",
+                    &note.to_string(),
+                    &payload(1, *user),
+                )
             });
             self.insert(&rows.collect::<Vec<_>>());
         }
@@ -82,7 +88,9 @@ impl Shop {
     fn insert(&self, rows: &[String]) {
         let columns = "event_id, event_type, aggregate_type, aggregate_id, payload";
         let rows = rows.join(",");
-        self.database.execute(&format!("INSERT INTO event_outbox ({columns}) VALUES {rows}"));
+        self.database.execute(&format!(
+            "INSERT INTO event_outbox ({columns}) VALUES {rows}"
+        ));
     }
 
     /// The number of rows that wait.
@@ -134,7 +142,11 @@ fn documented_tables(kind: Kind, is_marked: bool) -> Vec<String> {
         [tables, marks] => (tables, marks),
         other => panic!("two blocks for {database}, not {}", other.len()),
     };
-    [tables].into_iter().chain(is_marked.then_some(marks)).cloned().collect()
+    [tables]
+        .into_iter()
+        .chain(is_marked.then_some(marks))
+        .cloned()
+        .collect()
 }
 
 /// A row of the outbox as SQL.
@@ -170,7 +182,8 @@ fn rows_are_counted_and_marked(kind: Kind) {
     shop.assert_liked(1_000);
     assert_eq!(shop.database.count("event_outbox"), 1_000);
     // Marks can be removed, for instance after Redis has lost its last second.
-    shop.database.execute("UPDATE event_outbox SET sent_at = NULL");
+    shop.database
+        .execute("UPDATE event_outbox SET sent_at = NULL");
     shop.wait_until_relayed();
     shop.assert_liked(1_000);
     assert_eq!(shop.duplicates(), 1_000);

@@ -19,8 +19,26 @@ fn poison() -> Vec<(String, &'static str)> {
         (of("p-5", "like", "cat", "1", &good), "no entity type cat"),
         (of("p:6", "like", "note", "1", &good), "event_id: "),
         (of("p-7", "like", "note", "a b", &good), "aggregate_id: "),
-        (of("p-8", "like", "note", "1", "{\"delta\": 1, \"uid\": 1, \"eid\": 2}"), "eid"),
-        (of("p-9", "like", "note", "1", "{\"delta\": 1, \"uid\": \"\u{1f600}\"}"), "payload: "),
+        (
+            of(
+                "p-8",
+                "like",
+                "note",
+                "1",
+                "{\"delta\": 1, \"uid\": 1, \"eid\": 2}",
+            ),
+            "eid",
+        ),
+        (
+            of(
+                "p-9",
+                "like",
+                "note",
+                "1",
+                "{\"delta\": 1, \"uid\": \"\u{1f600}\"}",
+            ),
+            "payload: ",
+        ),
     ]
 }
 
@@ -36,12 +54,21 @@ fn poisoned_rows_are_set_aside_with_the_reason(kind: Kind) {
     let reasons = shop.database.texts("SELECT reason FROM event_outbox_dead");
     assert_eq!(reasons.len(), poison().len(), "{reasons:?}");
     for (_, part) in poison() {
-        assert!(reasons.iter().any(|reason| reason.contains(part)), "{part}: {reasons:?}");
+        assert!(
+            reasons.iter().any(|reason| reason.contains(part)),
+            "{part}: {reasons:?}"
+        );
     }
-    assert_eq!(metric(&relay.api(), "countd_relay_dead_total"), poison().len() as u64);
+    assert_eq!(
+        metric(&relay.api(), "countd_relay_dead_total"),
+        poison().len() as u64
+    );
     assert_eq!(metric(&relay.api(), "countd_relay_sent_total"), 400);
     assert!(relay.log().contains("rows cannot be counted"));
-    assert_eq!(printed(&run(&shop.server, &shop.config, &["dead", "list"])), "");
+    assert_eq!(
+        printed(&run(&shop.server, &shop.config, &["dead", "list"])),
+        ""
+    );
 }
 
 /// A full batch of them, also when rows are kept.
@@ -54,7 +81,11 @@ fn a_batch_of_poisoned_rows_does_not_stop_the_rest(kind: Kind) {
     shop.wait_until_relayed();
     shop.assert_liked(100);
     assert_eq!(shop.database.count("event_outbox"), 100);
-    assert_eq!(shop.database.count("event_outbox_dead WHERE event_type = 'later'"), 35);
+    assert_eq!(
+        shop.database
+            .count("event_outbox_dead WHERE event_type = 'later'"),
+        35
+    );
 }
 
 fn rows_that_were_set_aside_can_be_sent_again(kind: Kind) {
@@ -65,7 +96,11 @@ fn rows_that_were_set_aside_can_be_sent_again(kind: Kind) {
     ]);
     let _relay = shop.relay();
     shop.wait_until_relayed();
-    printed(&run(&shop.server, &shop.config, &["schema", "extend", "v1", "later"]));
+    printed(&run(
+        &shop.server,
+        &shop.config,
+        &["schema", "extend", "v1", "later"],
+    ));
     let blocks = page::read("docs/countd/relay.md").into_iter();
     let mut blocks = blocks.filter(|block| block.mark == "sql" && block.lead.contains("again"));
     let again = blocks.next().expect("a documented statement").text();
@@ -74,7 +109,11 @@ fn rows_that_were_set_aside_can_be_sent_again(kind: Kind) {
     let api = shop.api();
     let counts = api.ok(api.get("/counter/note/1?metrics=later"));
     assert_eq!(counts["counts"]["later"], 2);
-    assert_eq!(shop.database.texts("SELECT event_id FROM event_outbox_dead"), ["b"]);
+    assert_eq!(
+        shop.database
+            .texts("SELECT event_id FROM event_outbox_dead"),
+        ["b"]
+    );
 }
 
 for_each_database! {

@@ -18,7 +18,10 @@ fn columns_may_have_other_types(kind: Kind) {
          CREATE TABLE shop.outbox_dead (event_id bigint, event_type varchar(300), \
          aggregate_type varchar(300), aggregate_id bigint, payload {json}, reason text)"
     ));
-    let shop = Shop::with(database, "table = \"shop.outbox\"\nkey = \"event_id\"\nbatch = 2");
+    let shop = Shop::with(
+        database,
+        "table = \"shop.outbox\"\nkey = \"event_id\"\nbatch = 2",
+    );
     // Greater than 2^53; in another order than that of the texts.
     shop.database.execute(
         "INSERT INTO shop.outbox VALUES
@@ -30,11 +33,19 @@ fn columns_may_have_other_types(kind: Kind) {
          (12, NULL, 'note', 7, '{\"delta\": 1, \"uid\": 5}')",
     );
     let _relay = shop.relay();
-    wait_until("all rows are relayed", || shop.database.count("shop.outbox") == 0);
+    wait_until("all rows are relayed", || {
+        shop.database.count("shop.outbox") == 0
+    });
     wait_until_drained(&shop.server, PARTITIONS);
     assert_eq!(shop.api().counts(7)["like"], 3);
-    let reasons = shop.database.texts("SELECT reason FROM shop.outbox_dead ORDER BY event_id");
-    let expected = ["aggregate_id is NULL", "payload is NULL", "event_type is NULL"];
+    let reasons = shop
+        .database
+        .texts("SELECT reason FROM shop.outbox_dead ORDER BY event_id");
+    let expected = [
+        "aggregate_id is NULL",
+        "payload is NULL",
+        "event_type is NULL",
+    ];
     assert_eq!(reasons, expected);
 }
 
@@ -53,7 +64,9 @@ fn the_printed_user_may_relay(kind: Kind) {
     shop.assert_liked(100);
     let refused = reply::array(operator.ok("ACL LOG"));
     let refused = refused.iter().map(reply::format);
-    let refused: Vec<String> = refused.filter(|one| !one.contains("client|setinfo")).collect();
+    let refused: Vec<String> = refused
+        .filter(|one| !one.contains("client|setinfo"))
+        .collect();
     assert_eq!(refused, Vec::<String>::new());
     drop(relay);
     shop.countd.stop();
@@ -64,9 +77,15 @@ fn a_relay_waits_for_the_consumers(kind: Kind) {
     shop.countd.suspend();
     shop.like(0, 2_000);
     let relay = shop.relay();
-    wait_until("the relay waits", || relay.log().contains("waiting for the consumers"));
+    wait_until("the relay waits", || {
+        relay.log().contains("waiting for the consumers")
+    });
     // A check for each quarter of the limit, and a batch for each connection.
-    assert!(shop.waiting() >= 2_000 - 200 - 2 * 50 - 2 * 50, "{}", shop.waiting());
+    assert!(
+        shop.waiting() >= 2_000 - 200 - 2 * 50 - 2 * 50,
+        "{}",
+        shop.waiting()
+    );
     shop.countd.resume();
     shop.wait_until_relayed();
     shop.assert_liked(2_000);

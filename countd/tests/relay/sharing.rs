@@ -14,9 +14,15 @@ fn two_relays_never_send_the_same_row(kind: Kind) {
     shop.wait_until_relayed();
     shop.assert_liked(4_000);
     assert_eq!(shop.duplicates(), 0);
-    let sent = || relays.iter().map(|relay| metric(&relay.api(), "countd_relay_sent_total"));
+    let sent = || {
+        relays
+            .iter()
+            .map(|relay| metric(&relay.api(), "countd_relay_sent_total"))
+    };
     // The metric follows the commit.
-    wait_until("both have counted their rows", || sent().sum::<u64>() == 4_000);
+    wait_until("both have counted their rows", || {
+        sent().sum::<u64>() == 4_000
+    });
     for relay in &relays {
         assert_eq!(metric(&relay.api(), "countd_relay_retries_total"), 0);
     }
@@ -30,7 +36,13 @@ fn rows_of_a_relay_that_waits_do_not_stop_another(kind: Kind) {
         Kind::MariaDb => "LOCK TABLES event_outbox_dead READ",
     });
     shop.like(0, 99);
-    shop.insert(&[super::row("bad", "nonsense", "note", "1", &super::payload(1, 1))]);
+    shop.insert(&[super::row(
+        "bad",
+        "nonsense",
+        "note",
+        "1",
+        &super::payload(1, 1),
+    )]);
     let _first = shop.relay();
     wait_until("it has appended its rows", || {
         metric(&shop.api(), "countd_events_applied_total") == 99

@@ -103,7 +103,8 @@ fn program(name: &str) -> Result<Command> {
     directories.extend(versions.map(|version| version.path().join("bin")));
     let mut files = directories.iter().map(|directory| directory.join(name));
     let file = files.find(|file| Path::is_file(file));
-    let mut command = Command::new(file.ok_or_else(|| format!("{name} is missing: install postgresql"))?);
+    let mut command =
+        Command::new(file.ok_or_else(|| format!("{name} is missing: install postgresql"))?);
     if is_root() {
         command.uid(NOBODY).gid(NOBODY);
     }

@@ -24,12 +24,16 @@ pub fn section(results: &[RelayRates], scale: &CountdScale) -> Section {
         Figures::default(),
     );
     let rows: [(&str, &str, Value); 2] = [
-        ("`countd relay`, from the table into the log", "relayed-per-s", |rates| {
-            rates.relay
-        }),
-        ("`countd consume`, from the log into the counters", "consumed-per-s", |rates| {
-            rates.consume
-        }),
+        (
+            "`countd relay`, from the table into the log",
+            "relayed-per-s",
+            |rates| rates.relay,
+        ),
+        (
+            "`countd consume`, from the log into the counters",
+            "consumed-per-s",
+            |rates| rates.consume,
+        ),
     ];
     for (label, name, value) in rows {
         let rate = spread(value);

@@ -17,9 +17,27 @@ const READ_ONLY: &[&str] = &["CINT.MREAD", "CTAB.PAGE", "GETRANGE", "HGETALL"];
 pub fn setuser_commands(store: &Store, config: &Config, user: &str) -> Vec<String> {
     let (serves, consumes, relays) = (true, true, true);
     let roles = [
-        ("-serve", Roles { serves, ..Roles::NONE }),
-        ("-consume", Roles { consumes, ..Roles::NONE }),
-        ("-relay", Roles { relays, ..Roles::NONE }),
+        (
+            "-serve",
+            Roles {
+                serves,
+                ..Roles::NONE
+            },
+        ),
+        (
+            "-consume",
+            Roles {
+                consumes,
+                ..Roles::NONE
+            },
+        ),
+        (
+            "-relay",
+            Roles {
+                relays,
+                ..Roles::NONE
+            },
+        ),
         ("", Roles::ALL),
     ];
     let commands = roles.into_iter().map(|(suffix, roles)| {

@@ -102,8 +102,9 @@ impl RelayConfig {
         }
         let parts: Vec<&str> = self.table.split('.').collect();
         if parts.len() > 2 || !parts.iter().all(|part| is_name(part)) {
-            let problem =
-                format!("must be a name, or two with a dot between them, of up to {MAX_NAME} letters, digits and _");
+            let problem = format!(
+                "must be a name, or two with a dot between them, of up to {MAX_NAME} letters, digits and _"
+            );
             return Err(invalid("relay.table", problem));
         }
         if !is_name(&self.key) {
