@@ -106,8 +106,8 @@ impl Statements {
         match self.sent {
             SentRows::Delete => self.delete(keys),
             SentRows::Mark => {
-                let start = format!("UPDATE {} SET sent_at = CURRENT_TIMESTAMP", self.table);
-                self.of_keys(start, keys)
+                let mark = format!("UPDATE {} SET sent_at = CURRENT_TIMESTAMP", self.table);
+                self.of_keys(&mark, keys)
             }
         }
     }
@@ -127,18 +127,30 @@ impl Statements {
 
     /// Deletes rows.
     pub fn delete(&self, keys: &[i64]) -> String {
-        self.of_keys(format!("DELETE FROM {}", self.table), keys)
+        self.of_keys(&format!("DELETE FROM {}", self.table), keys)
     }
 
-    fn of_keys(&self, mut statement: String, keys: &[i64]) -> String {
+    /// One statement for all keys. MySQL gets one for each, in one packet: with a list it may scan the table instead, wait for the rows of
+    /// other connections, and end one of them as a deadlock.
+    fn of_keys(&self, change: &str, keys: &[i64]) -> String {
+        let (mut statements, column) = (String::new(), &self.key);
         // Writing to a String cannot fail.
-        let _ = write!(statement, " WHERE {} IN (", self.key);
-        for (at, key) in keys.iter().enumerate() {
-            let comma = if at > 0 { "," } else { "" };
-            let _ = write!(statement, "{comma}{key}");
+        match self.kind {
+            DatabaseKind::Postgres => {
+                let keys: Vec<String> = keys.iter().map(i64::to_string).collect();
+                let _ = write!(
+                    statements,
+                    "{change} WHERE {column} IN ({})",
+                    keys.join(",")
+                );
+            }
+            DatabaseKind::MySql => {
+                for key in keys {
+                    let _ = write!(statements, "{change} WHERE {column} = {key};");
+                }
+            }
         }
-        statement.push(')');
-        statement
+        statements
     }
 }
 
@@ -165,7 +177,8 @@ mod tests {
         let mysql = statements(DatabaseKind::MySql, settings);
         assert_eq!(
             mysql.settle(&[3, -4]),
-            "UPDATE `shop`.`outbox` SET sent_at = CURRENT_TIMESTAMP WHERE `event_id` IN (3,-4)"
+            "UPDATE `shop`.`outbox` SET sent_at = CURRENT_TIMESTAMP WHERE `event_id` = 3;\
+             UPDATE `shop`.`outbox` SET sent_at = CURRENT_TIMESTAMP WHERE `event_id` = -4;"
         );
         assert!(
             mysql
@@ -184,8 +197,8 @@ mod tests {
         ];
         assert!(!all.concat().contains("sent_at"), "{all:?}");
         assert_eq!(
-            postgres.settle(&[1]),
-            "DELETE FROM \"event_outbox\" WHERE \"id\" IN (1)"
+            postgres.settle(&[1, 2]),
+            "DELETE FROM \"event_outbox\" WHERE \"id\" IN (1,2)"
         );
     }
 }

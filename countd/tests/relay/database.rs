@@ -52,7 +52,7 @@ impl Database {
         database.create();
         database.start_again();
         if kind == Kind::Postgres {
-            let url = database.url().replace("/shop", "/postgres");
+            let url = database.url_of("postgres");
             database
                 .run_at(&url, "CREATE DATABASE shop")
                 .expect("a database");
@@ -88,6 +88,8 @@ impl Database {
                 let mut create = program("mariadb-install-db", "mariadb-server");
                 create.args(["--no-defaults", "--skip-test-db"]);
                 create.arg(format!("--datadir={}", dir.join("data").display()));
+                // Two of them disturb each other in a shared one.
+                create.arg(format!("--tmpdir={}", dir.display()));
                 create
             }
         };
@@ -110,7 +112,7 @@ impl Database {
                 self.process = Some(self.spawn());
             }
             let url = match kind {
-                Kind::Postgres => self.url().replace("/shop", "/postgres"),
+                Kind::Postgres => self.url_of("postgres"),
                 Kind::MariaDb => self.url(),
             };
             self.run_at(&url, "SELECT 1").is_ok()
@@ -134,6 +136,7 @@ impl Database {
                 server.arg(format!("--port={port}"));
                 for (option, file) in [
                     ("datadir", "data"),
+                    ("tmpdir", ""),
                     ("socket", "socket"),
                     ("pid-file", "pid"),
                     ("init-file", "users.sql"),
@@ -166,11 +169,18 @@ impl Database {
 
     /// The URL of the database, with user and password.
     pub fn url(&self) -> String {
+        self.url_of("shop")
+    }
+
+    fn url_of(&self, database: &str) -> String {
         let scheme = match self.kind {
             Kind::Postgres => "postgres",
             Kind::MariaDb => "mysql",
         };
-        format!("{scheme}://shop:{PASSWORD}@127.0.0.1:{}/shop", self.port)
+        format!(
+            "{scheme}://shop:{PASSWORD}@127.0.0.1:{}/{database}",
+            self.port
+        )
     }
 
     /// Executes statements.

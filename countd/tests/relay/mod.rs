@@ -8,7 +8,7 @@ mod poison;
 mod settings;
 mod sharing;
 
-use crate::support::{Api, Countd, Settings, metric, set_schema, wait_until_drained};
+use crate::support::{Api, Countd, Settings, metric, wait_until_drained};
 use countint_tests::{Server, page, wait_until};
 use database::{Database, Kind, PASSWORD};
 
