@@ -297,8 +297,8 @@ fn program(name: &str, package: &str) -> Command {
         .flatten()
         .flatten();
     directories.extend(versions.map(|version| version.path().join("bin")));
-    let found = directories.iter().map(|directory| directory.join(name));
-    let found = found.filter(|file| Path::is_file(file)).next();
+    let mut files = directories.iter().map(|directory| directory.join(name));
+    let found = files.find(|file| Path::is_file(file));
     let file = found.unwrap_or_else(|| panic!("{name} is missing: install the package {package}"));
     let mut command = Command::new(file);
     if is_root() {
