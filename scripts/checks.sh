@@ -194,6 +194,19 @@ have_pip() { [[ $(python3 -m pip --version 2>/dev/null) == pip* ]]; }
 # Without libc6-dbg valgrind cannot start any program.
 have_valgrind() { valgrind --quiet --error-exitcode=1 true >/dev/null 2>&1; }
 
+# Debian's PostgreSQL keeps the programs of the server off the PATH.
+have_postgres() {
+    local initdb
+    initdb=$(command -v initdb || compgen -G '/usr/lib/postgresql/*/bin/initdb' | sort -V | tail -n 1) || return 1
+    [[ $("$initdb" --version 2>/dev/null) == initdb* && $("${initdb%/*}/postgres" --version 2>/dev/null) == postgres* ]]
+}
+
+# The server, and the program that creates its files. Debian's server is in /usr/sbin.
+have_mariadb() {
+    local PATH=$PATH:/usr/sbin
+    command -v mariadb-install-db >/dev/null && [[ $(mariadbd --version 2>/dev/null) == *MariaDB* ]]
+}
+
 # have_cargo_command NAME ARG ...: whether cargo NAME ARG ... succeeds on an empty package.
 have_cargo_command() {
     local dir status=0

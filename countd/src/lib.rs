@@ -15,6 +15,7 @@
 //! | [`ingest`] | actions and envelopes | outcomes; events in the log; rate-limit decisions | `log`, `facts`, `storage` |
 //! | [`consumer`] | partitions of the log | committed counters and positions; derived events; dead letters | `log`, `facts`, `storage` |
 //! | [`maintenance`] | commands of operators | imported facts and counts; restored snapshots | `ingest`, `query`, `consumer`, `log`, `facts`, `storage` |
+//! | [`relay`] | rows of an outbox table in a database | events in the log; settled rows | `ingest`, `log`, `storage` |
 //! | [`http`] | HTTP requests | responses, the OpenAPI document, metrics | `ingest`, `query`, `storage`, `facts` |
 //!
 //! The binary adds the command line (`cli`) and starts the server and the consumer (`process`).
@@ -30,5 +31,6 @@ pub mod log;
 pub mod maintenance;
 pub mod query;
 pub mod redis;
+pub mod relay;
 pub mod repair;
 pub mod storage;

@@ -13,6 +13,7 @@ use countd::facts;
 use countd::http::request_log::RequestFormat;
 use countd::redis::layout::Purpose;
 use countd::redis::store::Store;
+use countd::relay::RelayError;
 use countd::storage::user_schema;
 use std::error::Error;
 use std::io::IsTerminal;
@@ -51,12 +52,26 @@ async fn run(cli: Cli) -> Result<(), Box<dyn Error>> {
     let roles = |serves, consumes| Roles {
         serves,
         consumes,
-        operates: false,
+        ..Roles::NONE
     };
     match cli.command.unwrap_or(Command::All) {
         Command::All => process::run(config, roles(true, true)).await,
         Command::Serve => process::run(config, roles(true, false)).await,
         Command::Consume => process::run(config, roles(false, true)).await,
+        Command::Relay => {
+            if config.relay.url.kind().is_none() {
+                return Err(RelayError::NoDatabase.into());
+            }
+            let relays = true;
+            process::run(
+                config,
+                Roles {
+                    relays,
+                    ..Roles::NONE
+                },
+            )
+            .await
+        }
         Command::Schema(command) => Ok(commands::schema(connect().await?, command).await?),
         Command::Dead(command) => Ok(commands::dead(&config, connect().await?, command).await?),
         Command::Log(command) => Ok(commands::log(connect().await?, command).await?),

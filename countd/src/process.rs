@@ -1,4 +1,5 @@
-//! The process of `countd`, `countd serve` and `countd consume`: connects, starts the server and the consumer, and stops them.
+//! The process of `countd`, `countd serve`, `countd consume` and `countd relay`: connects, starts the server, the consumer or the relay,
+//! and stops them.
 
 use crate::cli::acl::{self, Roles};
 use axum::Router;
@@ -14,7 +15,7 @@ use countd::redis::store::Store;
 use countd::repair::HotEntities;
 use countd::storage::catalog::Catalog;
 use countd::storage::user_schema;
-use countd::{consumer, facts, http};
+use countd::{consumer, facts, http, relay};
 use metrics_exporter_prometheus::PrometheusHandle;
 use std::error::Error;
 use std::net::SocketAddr;
@@ -34,10 +35,10 @@ const HEARTBEAT_POLL: Duration = Duration::from_millis(100);
 /// The interval at which the recorder of the metrics moves samples into histograms, with or without scrapes.
 const UPKEEP_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Serves the API, consumes the log, or both, until a signal to stop.
+/// Serves the API, consumes the log, or both, or relays an outbox table, until a signal to stop.
 ///
 /// # Errors
-/// Redis cannot be used, an address cannot be bound, or a task failed.
+/// Redis or the outbox table cannot be used, an address cannot be bound, or a task failed.
 pub async fn run(config: Arc<Config>, roles: Roles) -> Result<(), Box<dyn Error>> {
     let metrics = exposition::install()?;
     let (stop, stopping) = watch::channel(false);
@@ -116,6 +117,24 @@ pub async fn run(config: Arc<Config>, roles: Roles) -> Result<(), Box<dyn Error>
             consumer::run(config, store, (health, hot), assignment, stopping).await;
             Ok(())
         });
+    }
+    if roles.relays {
+        let Some(store) = connect(&config, roles, &stopping).await? else {
+            return Ok(());
+        };
+        members.add(&store, &config).await?;
+        if let Some(address) = config.relay.listen {
+            let router = http::operational_router(
+                &config,
+                store.clone(),
+                health.clone(),
+                metrics.clone(),
+                stopping.clone(),
+            )?;
+            listen(&mut tasks, &config, address, router, &stopping).await?;
+        }
+        let relay = relay::run(Arc::clone(&config), store, stopping.clone());
+        tasks.spawn(async move { relay.await.map_err(|error| error.to_string()) });
     }
     if roles.serves {
         let Some(store) = connect(&config, roles, &stopping).await? else {

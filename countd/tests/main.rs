@@ -45,6 +45,7 @@ mod problems;
 mod ranks;
 mod rebuild;
 mod reconcile;
+mod relay;
 mod replay;
 mod restore;
 mod reverse;

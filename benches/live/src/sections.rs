@@ -6,8 +6,8 @@ use crate::measure;
 use crate::measure::throughput;
 use crate::report::section::Section;
 use crate::report::{
-    comparison, countd, countd_bytes, countd_reconcile, countd_replay, entities, library, members,
-    rows, snapshots, speed, stalls, table_sizes,
+    comparison, countd, countd_bytes, countd_reconcile, countd_relay, countd_replay, entities,
+    library, members, rows, snapshots, speed, stalls, table_sizes,
 };
 use crate::workload::comparisons;
 use crate::workload::scale::Scale;
@@ -18,7 +18,7 @@ type OtherSection = (
     &'static str,
     fn(&Programs, &Scale) -> Result<Section>,
 );
-const OTHER_SECTIONS: [OtherSection; 11] = [
+const OTHER_SECTIONS: [OtherSection; 12] = [
     (entities::NAME, entities::TITLE, |programs, scale| {
         let bytes = measure::entities::measure(programs, scale)?;
         Ok(entities::section(&bytes, scale.objects))
@@ -73,6 +73,14 @@ const OTHER_SECTIONS: [OtherSection; 11] = [
         |programs, scale| {
             let rates = measure::countd::replay::measure(programs, scale)?;
             Ok(countd_replay::section(&rates, &scale.countd))
+        },
+    ),
+    (
+        countd_relay::NAME,
+        countd_relay::TITLE,
+        |programs, scale| {
+            let rates = measure::countd::relay::measure(programs, scale)?;
+            Ok(countd_relay::section(&rates, &scale.countd))
         },
     ),
 ];

@@ -11,6 +11,7 @@ use countd::maintenance::storage::{MAX_LEFTOVERS, Target, leftovers};
 use countd::redis::processes::live_processes;
 use countd::redis::script::CounterBackend;
 use countd::redis::store::Store;
+use countd::relay;
 use countd::repair::other_processes;
 use countd::storage::schema::{Schemas, user_schema_id};
 use std::collections::BTreeSet;
@@ -88,6 +89,11 @@ pub async fn check(config: &Config, store: Store) -> Result<(), CommandError> {
     let unusable = check_schemas(config, &schemas, &mut out).await?;
     note_missing_counters(config, &schemas, &mut out)?;
     note_new_user_counters(config, &schemas, &mut out)?;
+    if config.relay.url.kind().is_some() {
+        let checked = relay::check(&config.relay).await;
+        checked.map_err(|error| CommandError::Unsuccessful(format!("relay: {error}")))?;
+        writeln!(out, "relay: ok")?;
+    }
     if unusable > 0 {
         return Err(CommandError::Unsuccessful(format!(
             "{unusable} schemas cannot be used: see `countd schema set --help`"

@@ -47,6 +47,7 @@ mod timelines;
 mod user_checks;
 mod worker;
 
+pub(crate) use backoff::Backoff;
 pub use permissions::required_permissions;
 
 use crate::domain::config::Config;

@@ -3,7 +3,7 @@
 use metrics::{Unit, describe_counter, describe_gauge, describe_histogram};
 use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, PrometheusHandle};
 
-const COUNTERS: [(&str, &str); 26] = [
+const COUNTERS: [(&str, &str); 29] = [
     (
         "countd_events_appended_total",
         "Events appended to the log by requests",
@@ -49,6 +49,18 @@ const COUNTERS: [(&str, &str); 26] = [
     (
         "countd_events_renumbered_total",
         "Log entries with foreign IDs that were renumbered",
+    ),
+    (
+        "countd_relay_sent_total",
+        "Rows of the outbox table whose events are in the log",
+    ),
+    (
+        "countd_relay_dead_total",
+        "Rows of the outbox table that were set aside because they cannot be counted",
+    ),
+    (
+        "countd_relay_retries_total",
+        "Retries of the relay after an error of the database or of Redis",
     ),
     (
         "countd_facts_compacted_total",
@@ -104,10 +116,14 @@ const COUNTERS: [(&str, &str); 26] = [
 /// The number of counters with labels, which are at the end of the list.
 const WITH_LABELS: usize = 4;
 
-const GAUGES: [(&str, &str); 14] = [
+const GAUGES: [(&str, &str); 15] = [
     (
         "countd_archive_failed",
         "Whether the archive cannot be written",
+    ),
+    (
+        "countd_relay_failed",
+        "Whether the relay cannot use the database or Redis",
     ),
     (
         "countd_lag_events",

@@ -40,6 +40,15 @@ pub struct ValidEnvelopes {
     pub users: BTreeMap<Id, usize>,
 }
 
+impl ValidEnvelopes {
+    fn push(&mut self, partition: Partition, event: Event, stored: Vec<u8>) {
+        let log = self.logs.entry(partition).or_default();
+        log.push((EntryKind::Envelope, stored));
+        *self.users.entry(event.uid).or_default() += 1;
+        self.count += 1;
+    }
+}
+
 /// Validates and appends envelopes of other services. Cheap to clone.
 #[derive(Clone)]
 pub struct EnvelopeWriter {
@@ -76,13 +85,9 @@ impl EnvelopeWriter {
             match self.validate_one(json).await {
                 Ok((event, stored)) => {
                     self.hot.record_write(&event.entity);
-                    let partition = keys.of_entity(&event.entity);
-                    let log = valid.logs.entry(partition).or_default();
-                    log.push((EntryKind::Envelope, stored));
-                    *valid.users.entry(event.uid).or_default() += 1;
-                    valid.count += 1;
+                    valid.push(keys.of_entity(&event.entity), event, stored);
                 }
-                Err(problem @ (Problem::Store(_) | Problem::Schema(_))) => return Err(problem),
+                Err(problem) if !is_invalid(&problem) => return Err(problem),
                 Err(problem) => rejected.push(RejectedEnvelope {
                     item,
                     event_id: event_id(json),
@@ -97,6 +102,28 @@ impl EnvelopeWriter {
             true => Ok(valid),
             false => Err(rejected),
         })
+    }
+
+    /// Validates an envelope and adds it to `valid`, or returns why it cannot be counted.
+    ///
+    /// # Errors
+    /// A schema cannot be read.
+    pub async fn add(
+        &self,
+        envelope: &Envelope<'_>,
+        valid: &mut ValidEnvelopes,
+    ) -> Result<Result<(), Problem>, Problem> {
+        let added = async {
+            let (event, stored) = event_of(envelope)?;
+            self.check_counter(&event).await?;
+            let partition = self.store.keys().of_entity(&event.entity);
+            valid.push(partition, event, stored);
+            Ok(())
+        };
+        match added.await {
+            Err(problem) if !is_invalid(&problem) => Err(problem),
+            added => Ok(added),
+        }
     }
 
     /// Appends envelopes to the logs of their partitions, in order.
@@ -149,10 +176,20 @@ impl EnvelopeWriter {
     }
 }
 
+/// Whether the problem is one of the envelope. Otherwise validation failed.
+fn is_invalid(problem: &Problem) -> bool {
+    !matches!(problem, Problem::Store(_) | Problem::Schema(_))
+}
+
 /// Parses an envelope. The stored form has no unknown fields.
 fn parse(json: &[u8]) -> Result<(Event, Vec<u8>), Problem> {
     let envelope = serde_json::from_slice::<Envelope<'_>>(json);
     let envelope = envelope.map_err(|error| Problem::Malformed(brief(&error)))?;
+    event_of(&envelope)
+}
+
+/// The event of an envelope, and the form of the envelope in the log.
+fn event_of(envelope: &Envelope<'_>) -> Result<(Event, Vec<u8>), Problem> {
     let event = envelope.event().map_err(|error| match error {
         InvalidEvent::StringPayload(_)
         | InvalidEvent::EntityMismatch(_)

@@ -160,6 +160,25 @@ pub async fn inspect(store: &Store, partitions: &[Partition]) -> Inspection {
     inspection
 }
 
+/// The number of entries of all logs that have not been counted. Partitions that need a repair have none. One script for each 128
+/// partitions, in a cluster one for each.
+///
+/// # Errors
+/// Redis failed.
+pub async fn uncounted(store: &Store) -> Result<u64, StoreError> {
+    let all: Vec<Partition> = (0..store.keys().partitions()).collect();
+    let inspection = inspect(store, &all).await;
+    if let Some(error) = inspection.error {
+        return Err(error);
+    }
+    let states = inspection.states.values();
+    let lags = states.map(|state| match state.log_state() {
+        LogState::Healthy(entries) => entries,
+        _ => 0,
+    });
+    Ok(lags.sum())
+}
+
 /// Inspects partitions of one node.
 async fn inspect_node(
     store: &Store,

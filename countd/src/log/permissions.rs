@@ -23,6 +23,11 @@ pub fn consumer_permissions(is_cluster: bool) -> Permissions {
         .and(inspect::INSPECT.required_permissions())
 }
 
+/// The permissions to read how many entries have not been counted.
+pub fn lag_permissions() -> Permissions {
+    inspect::INSPECT.required_permissions()
+}
+
 /// The permissions to archive the log.
 pub fn archive_permissions() -> Permissions {
     Permissions::of_commands(archive::PERMISSIONS)

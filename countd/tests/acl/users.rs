@@ -133,7 +133,15 @@ fn printed_users_may_do_everything(store: TestStore) {
     set_schema(&store.server, config);
     let mut operator = operator(&store);
     let users = create_users(&store, &mut operator, config);
-    assert_eq!(users, ["counting-serve", "counting-consume", "counting"]);
+    assert_eq!(
+        users,
+        [
+            "counting-serve",
+            "counting-consume",
+            "counting-relay",
+            "counting"
+        ]
+    );
     let start =
         |command, user: &str| Countd::as_user(&store.server, &Settings { command, config }, user);
     // Serving and consuming apart, then in one process.

@@ -20,9 +20,16 @@ pub struct Countd {
     dir: TempDir,
 }
 
+/// The addresses of the commands. A process uses one of them.
+const LISTEN: [&str; 3] = [
+    "COUNTD_HTTP__LISTEN",
+    "COUNTD_CONSUMER__LISTEN",
+    "COUNTD_RELAY__LISTEN",
+];
+
 /// The settings of a process. The addresses of Redis and of the listener are added.
 pub struct Settings<'a> {
-    /// `all`, `serve` or `consume`.
+    /// `all`, `serve`, `consume` or `relay`.
     pub command: &'static str,
     /// The configuration file.
     pub config: &'a str,
@@ -95,11 +102,7 @@ impl Countd {
             .arg("--config")
             .arg(self.dir.path().join("countd.toml"))
             .arg(self.command)
-            .env("COUNTD_HTTP__LISTEN", format!("127.0.0.1:{}", self.port))
-            .env(
-                "COUNTD_CONSUMER__LISTEN",
-                format!("127.0.0.1:{}", self.port),
-            )
+            .envs(LISTEN.map(|setting| (setting, format!("127.0.0.1:{}", self.port))))
             .envs(self.environment.iter().cloned())
             .stdin(Stdio::null())
             .stdout(Stdio::null())

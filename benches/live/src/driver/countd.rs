@@ -142,7 +142,7 @@ fn variables(settings: &[Setting]) -> impl Iterator<Item = (&'static str, &str)>
 }
 
 impl Countd {
-    /// Starts a subcommand: `all`, `serve` or `consume`.
+    /// Starts a subcommand: `all`, `serve`, `consume` or `relay`.
     pub fn start(target: &Target, subcommand: &str) -> Result<Countd> {
         Countd::start_with(target, subcommand, &[])
     }
@@ -156,6 +156,7 @@ impl Countd {
             .arg(subcommand)
             .envs(variables(settings))
             .env("COUNTD_HTTP__LISTEN", format!("127.0.0.1:{port}"))
+            .env("COUNTD_RELAY__LISTEN", format!("127.0.0.1:{port}"))
             .stdout(Stdio::null())
             .stderr(File::create(dir.file("countd.log"))?)
             .spawn()?;

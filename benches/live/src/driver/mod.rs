@@ -8,6 +8,7 @@ pub mod control;
 pub mod countd;
 pub mod cpu;
 pub mod http;
+pub mod postgres;
 pub mod programs;
 pub mod resp;
 pub mod server;

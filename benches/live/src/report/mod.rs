@@ -8,6 +8,7 @@ pub mod comparison;
 pub mod countd;
 pub mod countd_bytes;
 pub mod countd_reconcile;
+pub mod countd_relay;
 pub mod countd_replay;
 pub mod entities;
 pub mod figures;

@@ -33,15 +33,26 @@ pub struct Roles {
     pub serves: bool,
     /// Consumes the log.
     pub consumes: bool,
+    /// Relays an outbox table.
+    pub relays: bool,
     /// Runs the commands for operators.
     pub operates: bool,
 }
 
 impl Roles {
+    /// No role.
+    pub const NONE: Roles = Roles {
+        serves: false,
+        consumes: false,
+        relays: false,
+        operates: false,
+    };
+
     /// All roles.
     pub const ALL: Roles = Roles {
         serves: true,
         consumes: true,
+        relays: true,
         operates: true,
     };
 }
@@ -117,6 +128,9 @@ fn declared(
         // Announcements may have been enabled before.
         let changes = common.with_changes(keys);
         declared.push((changes, erasure::changes_permissions()));
+    }
+    if roles.relays {
+        declared.push((common.clone(), log::lag_permissions()));
     }
     if roles.consumes || roles.operates {
         declared.push((common.clone(), repair::retry_permissions(backend)));

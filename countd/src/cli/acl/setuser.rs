@@ -12,34 +12,33 @@ const CONTAINERS: &[&str] = &["CLUSTER", "FUNCTION", "MEMORY", "SCRIPT", "XINFO"
 /// Commands that only read their keys. `EVALSHA` is not one: Redis requires permission to read and to write the keys of a script.
 const READ_ONLY: &[&str] = &["CINT.MREAD", "CTAB.PAGE", "GETRANGE", "HGETALL"];
 
-/// One command for each role: a user that serves, one that consumes, and one that does both and runs the commands for operators.
+/// One command for each role: a user that serves, one that consumes, one that relays, and one that does all of it and runs the commands for
+/// operators.
 pub fn setuser_commands(store: &Store, config: &Config, user: &str) -> Vec<String> {
-    let (serves, consumes, operates) = (true, true, true);
+    let (serves, consumes, relays) = (true, true, true);
     let roles = [
         (
             "-serve",
             Roles {
                 serves,
-                consumes: false,
-                operates: false,
+                ..Roles::NONE
             },
         ),
         (
             "-consume",
             Roles {
-                serves: false,
                 consumes,
-                operates: false,
+                ..Roles::NONE
             },
         ),
         (
-            "",
+            "-relay",
             Roles {
-                serves,
-                consumes,
-                operates,
+                relays,
+                ..Roles::NONE
             },
         ),
+        ("", Roles::ALL),
     ];
     let commands = roles.into_iter().map(|(suffix, roles)| {
         let rules = rules(&required_permissions(store, config, roles));

@@ -10,6 +10,7 @@ use super::prefilter::PrefilterConfig;
 use super::ranks::RanksConfig;
 use super::rebuild::{CounterConfig, RebuildConfig};
 use super::reconcile::{AuditConfig, ReconcileConfig};
+use super::relay::RelayConfig;
 use super::sections::{
     ChangesConfig, ConsumerConfig, DeadLettersConfig, DedupConfig, FactsConfig, HttpConfig,
     LogConfig, RedisConfig, TRUNCATED_PAYLOAD_BYTES,
@@ -69,6 +70,8 @@ pub struct Config {
     pub reconcile: ReconcileConfig,
     /// The audit of corrections.
     pub audit: AuditConfig,
+    /// The relay of an outbox table.
+    pub relay: RelayConfig,
     /// Fact stores.
     pub facts: FactsConfig,
     /// Counts by day.
@@ -145,6 +148,7 @@ impl Config {
             return Err(invalid("log.partitions", problem));
         }
         self.log.archive.validate()?;
+        self.relay.validate()?;
         // A page of users reads all shards.
         if !(1..=1_000).contains(&self.facts.shards) {
             return Err(invalid("facts.shards", "must be 1 to 1000"));

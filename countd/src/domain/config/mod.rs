@@ -12,6 +12,7 @@ mod prefilter;
 mod ranks;
 mod rebuild;
 mod reconcile;
+mod relay;
 mod sections;
 mod storage;
 mod type_rankings;
@@ -32,6 +33,7 @@ pub use prefilter::PrefilterConfig;
 pub use ranks::{Ranking, RanksConfig};
 pub use rebuild::{ArchiveRebuildConfig, CounterConfig, RebuildConfig};
 pub use reconcile::{AuditConfig, ReconcileConfig};
+pub use relay::{DatabaseKind, DatabaseUrl, RelayConfig, SentRows};
 pub use sections::{
     ChangesConfig, ConsumerConfig, DeadLettersConfig, DedupConfig, EventIds, FactsConfig,
     HttpConfig, LogConfig, RedisConfig, TRUNCATED_PAYLOAD_BYTES,

@@ -94,7 +94,9 @@ pub struct ConsumerConfig {
 }
 
 /// An empty string means no address.
-fn optional_address<'de, D: Deserializer<'de>>(from: D) -> Result<Option<SocketAddr>, D::Error> {
+pub(super) fn optional_address<'de, D: Deserializer<'de>>(
+    from: D,
+) -> Result<Option<SocketAddr>, D::Error> {
     let text = String::deserialize(from)?;
     if text.is_empty() {
         return Ok(None);

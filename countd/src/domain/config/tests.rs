@@ -1,4 +1,4 @@
-use super::{Config, Nature};
+use super::{Config, DatabaseKind, Nature};
 use crate::domain::ids::Name;
 
 fn rejection(text: &str) -> String {
@@ -94,6 +94,16 @@ fn errors_name_the_setting() {
         ("[dedup]\nevents = \"never\"", "events"),
         ("[changes]\nretain = 0", "changes.retain"),
         ("[changes]\nmax_streams = 0", "changes.max_streams"),
+        (
+            "[relay]\nurl = \"sqlite://user:secret@x\"",
+            "relay.url: must",
+        ),
+        ("[relay]\ntable = \"a.b.c\"", "relay.table"),
+        ("[relay]\ntable = \"a\\\"b\"", "relay.table"),
+        ("[relay]\nkey = \"\"", "relay.key"),
+        ("[relay]\nbatch = 0", "relay.batch"),
+        ("[relay]\nconnections = 65", "relay.connections"),
+        ("[relay]\nsent = \"keep\"", "sent"),
         ("[facts]\nshards = 0", "facts.shards"),
         ("[facts]\ndays = 0", "facts.days"),
         ("[facts]\ndays = 101", "facts.days"),
@@ -123,5 +133,15 @@ fn errors_name_the_setting() {
     ] {
         let error = rejection(text);
         assert!(error.contains(setting), "{text}: {error}");
+        assert!(!error.contains("secret"), "{text}: {error}");
     }
+}
+
+#[test]
+fn the_url_of_a_database_is_not_printed() {
+    let text = "[relay]\nurl = \"mysql://user:sesame@host/shop\"";
+    let config = Config::parse(text).expect("valid");
+    assert_eq!(config.relay.url.kind(), Some(DatabaseKind::MySql));
+    assert!(config.relay.url.expose().contains("sesame"));
+    assert!(!format!("{config:?}").contains("sesame"));
 }

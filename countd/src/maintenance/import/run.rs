@@ -14,7 +14,7 @@ use super::retry::retry;
 use super::source::{Chunk, Position};
 use super::verify::Verification;
 use crate::domain::config::Config;
-use crate::log::inspect::{LogState, inspect};
+use crate::log::inspect::uncounted;
 use crate::redis::store::Store;
 use crate::storage::catalog::Catalog;
 use std::sync::Arc;
@@ -222,19 +222,9 @@ impl Run<'_> {
             return Ok(());
         }
         self.since_lag_check = 0;
-        let all: Vec<_> = (0..self.store.keys().partitions()).collect();
         let mut is_waiting = false;
         loop {
-            let inspection = inspect(self.store, &all).await;
-            if let Some(error) = inspection.error {
-                return Err(error.into());
-            }
-            let states = inspection.states.values();
-            let lags = states.map(|state| match state.log_state() {
-                LogState::Healthy(entries) => entries,
-                _ => 0,
-            });
-            let lag: u64 = lags.sum();
+            let lag = uncounted(self.store).await?;
             if lag <= max {
                 return Ok(());
             }

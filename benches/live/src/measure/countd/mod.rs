@@ -13,6 +13,7 @@ use results::CountdResults;
 pub mod bytes;
 mod consumer;
 pub mod reconcile;
+pub mod relay;
 pub mod replay;
 mod requests;
 pub mod results;

@@ -1,0 +1,98 @@
+//! Speed of `countd relay` with PostgreSQL, beside that of the consumer that counts the same events.
+
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use crate::driver::countd::{Countd, Metrics, Storage, Target};
+use crate::driver::postgres::Postgres;
+use crate::driver::programs::Programs;
+use crate::driver::server::{Server, Workdir};
+use crate::error::Result;
+use crate::measure::countd::consumer::{check, wait_until_counted};
+use crate::workload::scale::Scale;
+
+/// The timeout for relaying all rows.
+const TIMEOUT: Duration = Duration::from_secs(600);
+/// The interval between two looks at the table.
+const POLL: Duration = Duration::from_millis(100);
+
+/// The rates of a repeat, in events per second.
+pub struct RelayRates {
+    /// From the outbox table into the log.
+    pub relay: f64,
+    /// From the log into the counters.
+    pub consume: f64,
+    /// CPU seconds of the relay for each event.
+    pub relay_cpu: f64,
+}
+
+/// Relays an outbox, then counts the events.
+pub fn measure(programs: &Programs, scale: &Scale) -> Result<Vec<RelayRates>> {
+    let mut rates = Vec::new();
+    for _ in 0..scale.countd.repeats {
+        eprintln!("bench: countd, relay of an outbox in PostgreSQL");
+        let dir = &Workdir::new()?;
+        let server = &Server::start(programs, dir, Some(&programs.module))?;
+        let target = Target {
+            programs,
+            server,
+            dir,
+            storage: Storage::Table,
+            metrics: Metrics::Default,
+        };
+        let postgres = Postgres::start(dir)?;
+        rates.push(relay(&target, &postgres, scale.countd.events)?);
+    }
+    Ok(rates)
+}
+
+fn relay(target: &Target, postgres: &Postgres, events: u64) -> Result<RelayRates> {
+    target.create_schema()?;
+    fill(postgres, events)?;
+    // The consumer runs afterwards, because it would use the same core.
+    let settings = [
+        ("COUNTD_RELAY__URL", postgres.url()),
+        ("COUNTD_RELAY__MAX_LAG", "0".to_owned()),
+    ];
+    let started = Instant::now();
+    let countd = Countd::start_with(target, "relay", &settings)?;
+    while postgres.run("SELECT EXISTS (SELECT FROM event_outbox)")? != "f" {
+        if started.elapsed() > TIMEOUT {
+            return Err("the relay does not reach the end of the outbox".into());
+        }
+        sleep(POLL);
+    }
+    let relayed = started.elapsed().as_secs_f64();
+    let relay_cpu = countd.cpu_seconds()? / events as f64;
+    drop(countd);
+    let started = Instant::now();
+    let countd = Countd::start(target, "consume")?;
+    wait_until_counted(target.server, events)?;
+    let counted = started.elapsed().as_secs_f64();
+    drop(countd);
+    check(&mut target.server.control()?, events)?;
+    Ok(RelayRates {
+        relay: events as f64 / relayed,
+        consume: events as f64 / counted,
+        relay_cpu,
+    })
+}
+
+/// Creates the documented tables, with reads of a thousand notes.
+fn fill(postgres: &Postgres, events: u64) -> Result<()> {
+    postgres.run(
+        "CREATE TABLE event_outbox (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, event_id varchar(64) NOT NULL UNIQUE, \
+         event_type varchar(256) NOT NULL, aggregate_type varchar(32) NOT NULL, aggregate_id varchar(64) NOT NULL, \
+         payload text NOT NULL);
+         CREATE TABLE event_outbox_dead (event_id text, event_type text, aggregate_type text, aggregate_id text, payload text, \
+         reason text NOT NULL, dead_at timestamptz NOT NULL DEFAULT now())",
+    )?;
+    postgres.run(&format!(
+        "INSERT INTO event_outbox (event_id, event_type, aggregate_type, aggregate_id, payload) \
+         SELECT 114327608932745216 + i, 'read', 'note', 7000000000000000 + i * 7919 % 1000, \
+         format('{{\"delta\": 1, \"uid\": \"%s\", \"ts\": 1763750000000}}', 1000000000000000 + i) \
+         FROM generate_series(1, {events}) AS i"
+    ))?;
+    postgres.run("VACUUM ANALYZE event_outbox")?;
+    Ok(())
+}
