@@ -47,6 +47,11 @@ pub(super) static RESET: ScriptTemplate = ScriptTemplate::writing(&[
 .with_days();
 /// The commands of actions that are not scripts or commands of fact stores.
 const PERMISSIONS: &[&str] = &["XADD {log} 0-* f v"];
+/// The commands that create counters.
+const CREATE_PERMISSIONS: &[&str] = &[
+    "CINT.BATCHINCR {counters} LEN 1 0 1",
+    "CTAB.BATCHINCR {tables} 0 LEN 1 0 1",
+];
 
 /// Prepares and executes actions. Cheap to clone.
 #[derive(Clone)]
@@ -87,7 +92,12 @@ impl Actions {
 
     /// The permissions that actions require, in addition to the permissions of fact stores.
     pub fn required_permissions(backend: CounterBackend) -> Permissions {
+        let created: &[&str] = match backend {
+            CounterBackend::Module => CREATE_PERMISSIONS,
+            CounterBackend::Strings => &[],
+        };
         RedisCall::guarded_permissions(PERMISSIONS)
+            .and(Permissions::of_commands(created))
             .and(COUNT_NOW.required_permissions(backend))
             .and(RESET.required_permissions(backend))
             .and(Authors::required_permissions(backend))
