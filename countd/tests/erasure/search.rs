@@ -5,11 +5,14 @@ use countint_tests::{Client, Value, reply};
 /// The number of bits of the last digits of an author in a table: the author is `(column 0 - 1) * 10^10 + column 1`.
 const AUTHOR_BASE: u128 = 10_000_000_000;
 
-/// The keys that hold an ID: in their names or in their values.
+/// The keys that hold an ID: in their names or in their values. Reports of hot entities end by themselves; they must not have users.
 pub fn holders(client: &mut Client, id: &str) -> Vec<String> {
     let mut found = Vec::new();
     for key in reply::array(client.ok("KEYS *")) {
         let key = reply::text(key);
+        if key.starts_with("countd:hot:") && !has_user(client, &key) {
+            continue;
+        }
         let place = match key.contains(id) {
             true => Some("its name".to_owned()),
             false => value_with(client, &key, id),
@@ -17,6 +20,12 @@ pub fn holders(client: &mut Client, id: &str) -> Vec<String> {
         found.extend(place.map(|place| format!("{key}: {place}")));
     }
     found
+}
+
+/// Whether a report of hot entities has a user.
+fn has_user(client: &mut Client, key: &str) -> bool {
+    let report = client.call(&["GET", key]);
+    matches!(report, Value::BulkString(_)) && reply::text(report).contains("[\"user\",")
 }
 
 /// What of a value holds the ID.
