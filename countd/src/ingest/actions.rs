@@ -13,7 +13,7 @@ use super::groups::Groups;
 use super::prepared::{CountedEntity, ReplyKind};
 use super::windows::WindowedAction;
 use crate::domain::config::{Count, FactKind, Metric, NamesAuthor, Nature, USER};
-use crate::domain::error::{Problem, StoreError};
+use crate::domain::error::Problem;
 use crate::domain::event::{Event, now_ms};
 use crate::domain::ids::{Entity, Id, Name};
 use crate::domain::op::Op;
@@ -32,6 +32,7 @@ use crate::storage::authors::Authors;
 use crate::storage::catalog::Catalog;
 use crate::storage::hot::HotTracker;
 use crate::storage::locator::Locator;
+use redis::Cmd;
 use xxhash_rust::xxh3::xxh3_64;
 
 /// Updates a counter and appends the event.
@@ -163,7 +164,14 @@ impl Actions {
             corrected: Vec::new(),
             retried: None,
         };
-        self.build(metric, op, action, &event, counter.as_ref())
+        let creates = counter
+            .as_ref()
+            .and_then(|counter| self.create_call(metric, counter));
+        let prepared = self.build(metric, op, action, &event, counter.as_ref())?;
+        Ok(PreparedAction {
+            creates: creates.map(Box::new),
+            ..prepared
+        })
     }
 
     /// The metric that a request names, and the direction of the action.
@@ -231,28 +239,28 @@ impl Actions {
         let locator = Locator::of(&self.store);
         let at = locator.entity(id, entity);
         let sources = Sources::new(&self.catalog.config, locator.layout());
-        let facts = match sources.of_entity(metric) {
-            Source::Facts(kind) if at.moving().is_none() => Some(kind),
-            _ => None,
-        };
         // Otherwise a counter may be 0 because events of other settings, which count its facts, wait in the log.
         let is_settled = locator.layout().counting == self.counting;
-        let counter = CounterField {
+        let verify = at.moving().is_none()
+            && is_settled
+            && matches!(sources.of_entity(metric), Source::Facts(_));
+        Ok(CounterField {
             at,
             idx,
             len: schema.len(),
             min_len: schema.min_len(),
-            verify: facts.is_some() && is_settled,
-        };
-        let has_mark = self.store.backend() == CounterBackend::Module;
-        if facts == Some(FactKind::Rbm) && has_mark && !is_settled {
-            self.create(&counter).await?;
-        }
-        Ok(counter)
+            verify,
+        })
     }
 
-    /// Creates a counter of 0 if it is missing: `RBM.MARK` creates one with the number of facts.
-    async fn create(&self, counter: &CounterField) -> Result<(), StoreError> {
+    /// The command that creates a counter of 0 if it is missing, if it has to precede the action: `RBM.MARK` creates one with the number of
+    /// facts, unless it verifies the counter.
+    fn create_call(&self, metric: &Metric, counter: &CounterField) -> Option<Cmd> {
+        let is_mark = metric.fact_kind() == Some(FactKind::Rbm)
+            && self.store.backend() == CounterBackend::Module;
+        if !is_mark || counter.verify || counter.at.moving().is_some() {
+            return None;
+        }
         let [row, idx, len, _] = counter.script_args();
         let mut cmd = match row.as_str() {
             "" => redis::cmd("CINT.BATCHINCR"),
@@ -263,15 +271,7 @@ impl Actions {
             cmd.arg(row);
         }
         cmd.arg("LEN").arg(len).arg(idx).arg(0);
-        match cmd
-            .exec_async(&mut self.store.commands())
-            .await
-            .map_err(StoreError::from)
-        {
-            // The action repairs the key, or fails.
-            Err(StoreError::WrongType(_)) => Ok(()),
-            created => created,
-        }
+        Some(cmd)
     }
 
     fn build(
@@ -328,6 +328,7 @@ impl Actions {
                 hash,
                 windowed: None,
                 grouped: grouped.map(Box::new),
+                creates: None,
             });
         }
         if let (Some(seconds), Op::Add) = (metric.window_seconds, op) {
@@ -351,6 +352,7 @@ impl Actions {
                 hash,
                 windowed: Some(Box::new(windowed)),
                 grouped: None,
+                creates: None,
             });
         }
         let Some(counter) = counter else {
@@ -372,6 +374,7 @@ impl Actions {
                 hash,
                 windowed: None,
                 grouped: None,
+                creates: None,
             });
         };
         let mut keys = vec![counter.at.key(), &log];
@@ -400,6 +403,7 @@ impl Actions {
             hash,
             windowed: None,
             grouped: None,
+            creates: None,
         })
     }
 

@@ -32,6 +32,7 @@ impl Actions {
     ) -> Result<ActionOutcome, Problem> {
         let counted = action.counted.iter();
         let _changing = self.hot.changing(counted.map(|counted| &counted.entity));
+        self.create(action).await;
         let mut reply = action.call.send(&self.store).await;
         for _ in 0..MAX_REPAIRS {
             // A rejected action has no effect.
@@ -52,6 +53,15 @@ impl Actions {
         let outcome = action.reply_kind.outcome(reply, action.hash)?;
         self.remember_author(&action.registers, &outcome);
         Ok(outcome)
+    }
+
+    /// Executes the command that has to precede an action.
+    pub(super) async fn create(&self, action: &PreparedAction) {
+        if let Some(create) = &action.creates
+            && let Err(error) = create.exec_async(&mut self.store.commands()).await
+        {
+            tracing::debug!(%error, "a counter could not be created");
+        }
     }
 
     /// Remembers the author that an action registered. A replayed action did not check the author.
@@ -99,6 +109,14 @@ impl Actions {
         for script in &scripts {
             pipeline.cmd("SCRIPT").arg("LOAD").arg(&script.source);
         }
+        let created = actions
+            .iter()
+            .filter_map(|action| action.creates.as_deref());
+        let mut prefix = scripts.len();
+        for create in created {
+            pipeline.add_command(create.clone());
+            prefix += 1;
+        }
         let mut windowed = Vec::with_capacity(actions.len());
         let mut counted = Vec::with_capacity(actions.len());
         for action in actions {
@@ -113,12 +131,12 @@ impl Actions {
         let sent: Result<Vec<Result<Value, RedisError>>, RedisError> =
             pipeline.query_async(&mut self.store.commands()).await;
         let mut replies = match sent {
-            Ok(replies) => replies.into_iter().skip(scripts.len()).collect(),
+            Ok(replies) => replies.into_iter().skip(prefix).collect(),
             Err(error) => vec![Err(error); targets.len()],
         };
         for _ in 0..MAX_REPAIRS {
             let lost = self.rebuild_lost(&counted, &replies).await;
-            let commands = pipeline.cmd_iter().skip(scripts.len());
+            let commands = pipeline.cmd_iter().skip(prefix);
             let sent = commands.zip(&targets);
             if !self.resend_rejected(sent, &lost, &mut replies).await {
                 break;

@@ -78,6 +78,9 @@ impl Actions {
         };
         let counted = actions.iter().filter_map(|action| action.counted.as_ref());
         let _changing = self.hot.changing(counted.map(|counted| &counted.entity));
+        if let Some(action) = actions.last() {
+            self.create(action).await;
+        }
         let reply = match call.send(&self.store).await {
             Ok(reply) => reply,
             Err(error) if StoreError::from(error.clone()).is_server_reply() => {

@@ -9,7 +9,7 @@ use crate::domain::keys::Partition;
 use crate::facts;
 use crate::redis::call::{GuardedReply, RedisCall};
 use crate::storage::authors::registered_author;
-use redis::{FromRedisValue, RedisError, Value};
+use redis::{Cmd, FromRedisValue, RedisError, Value};
 
 /// A validated action with its Redis command.
 pub struct PreparedAction {
@@ -27,6 +27,8 @@ pub struct PreparedAction {
     pub(super) windowed: Option<Box<WindowedAction>>,
     /// The action, if it can be executed together with others.
     pub(super) grouped: Option<Box<GroupedAction>>,
+    /// The command that has to be executed before. It may fail: then the action fails, too, or repairs the key.
+    pub(super) creates: Option<Box<Cmd>>,
 }
 
 /// An entity whose counter a command changes.
