@@ -100,17 +100,7 @@ fn a_deleted_table_is_rebuilt_before_events_are_added(store: TestStore) {
         api.user(7)["likesReceived"],
         NOTES * USERS + notes.len() as u64
     );
-    let entries = audit(&store);
-    assert!(entries.iter().all(|one| one["source"] == "rebuild"));
-    // Reads have no source.
-    let lost = entries.iter().filter(|one| one["eid"].is_empty());
-    let lost: BTreeSet<(&str, &str)> = lost
-        .filter(|one| one["note"] == "unrecoverable" && one["metric"] == "read")
-        .map(|one| (one["key"].as_str(), one["etype"].as_str()))
-        .collect();
-    let tables = tables(&store);
-    let tables = tables.iter().map(|table| (table.as_str(), "note"));
-    assert_eq!(lost, tables.collect());
+    assert!(audit(&store).iter().all(|one| one["source"] == "rebuild"));
     assert!(metric(&api, "countd_lost_tables_total") > 0);
     assert_invariants(&store.server, &config("batched", NO_CORRECTIONS));
 }

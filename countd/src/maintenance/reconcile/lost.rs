@@ -1,20 +1,17 @@
-//! Rebuilds the rows of lost tables from the facts of their entities, which `SCAN` finds. The audit names the metrics that have no source.
+//! Rebuilds the rows of lost tables from the facts of their entities, which `SCAN` finds.
 
 use super::compare::{Comparer, PAGE};
 use super::context::Context;
 use super::keys::KeySweep;
-use crate::domain::config::Count;
 use crate::domain::error::StoreError;
-use crate::domain::event::{CheckMode, now_ms};
+use crate::domain::event::CheckMode;
 use crate::domain::ids::{Entity, Name};
 use crate::domain::keys::Partition;
 use crate::maintenance::pace::Pace;
-use crate::repair::{CheckSettings, LostTable, Source, Sources, forget_lost, lost_tables, settle};
+use crate::repair::{CheckSettings, LostTable, forget_lost, lost_tables, settle};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// Commands that this file sends.
-pub(super) const PERMISSIONS: &[&str] = &["XADD {audit} MAXLEN ~ 1 * f v"];
 /// What the audit names as the source of corrections.
 const SOURCE: &str = "rebuild";
 
@@ -75,52 +72,8 @@ pub(super) async fn rebuild_lost(
                 break;
             }
         }
-        for (table, _) in lost {
-            audit_unrecoverable(context, table).await?;
-        }
         forget_lost(store, lost).await?;
         tracing::info!(tables = lost.len(), "rows of lost tables were rebuilt");
-    }
-    Ok(())
-}
-
-/// Appends an entry to the audit for each metric whose counters were in a lost table and have no source: they restart at 0. If this fails,
-/// the table is rebuilt again, and so are these entries.
-async fn audit_unrecoverable(
-    Context { store, catalog }: &Context,
-    table: &LostTable,
-) -> Result<(), StoreError> {
-    let (keys, layout) = (store.keys(), store.layout());
-    let sources = Sources::new(&catalog.config, &layout);
-    let schema = catalog.schemas.get(&table.schema).await;
-    let schema = schema.map_err(|error| StoreError::Unexpected(error.to_string()))?;
-    let key = keys.table(&table.schema, &table.etype, table.partition);
-    let now = now_ms();
-    let mut pipe = redis::pipe();
-    for metric in schema.names() {
-        let configured = catalog.config.metrics.get(metric.as_str());
-        let is_counted = configured.is_some_and(|(_, settings)| {
-            settings.count != Count::Never && settings.applies_to(&table.etype)
-        });
-        if !is_counted || sources.of_entity(metric) != Source::None {
-            continue;
-        }
-        pipe.cmd("XADD")
-            .arg(keys.audit(table.partition))
-            .arg("MAXLEN")
-            .arg("~")
-            .arg(catalog.config.audit.retain_per_stream(keys))
-            .arg("*")
-            .arg(&["before", "0", "after", "0", "difference", "0"])
-            .arg(&["key", &key, "row", "", "eid", ""])
-            .arg(&["etype", table.etype.as_str(), "metric", metric.as_str()])
-            .arg(&["source", SOURCE, "round", "0", "traceId", "-"])
-            .arg(&["note", "unrecoverable", "ts"])
-            .arg(now)
-            .ignore();
-    }
-    if !pipe.is_empty() {
-        let () = pipe.query_async(&mut store.commands()).await?;
     }
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! The permissions that reconciliation requires.
 
-use super::{command, compare, keys, lost, round, rows};
+use super::{command, compare, keys, round, rows};
 use crate::facts::cards_permissions;
 use crate::redis::day_states;
 use crate::redis::layout::record_permissions;
@@ -11,13 +11,7 @@ use crate::repair::{append_permissions, check_now_permissions, lost_permissions}
 
 /// The permissions of rounds and of the command, without those to count facts.
 pub fn required_permissions(backend: CounterBackend) -> Permissions {
-    let mut commands = [
-        keys::PERMISSIONS,
-        round::PERMISSIONS,
-        lost::PERMISSIONS,
-        command::PERMISSIONS,
-    ]
-    .concat();
+    let mut commands = [keys::PERMISSIONS, round::PERMISSIONS, command::PERMISSIONS].concat();
     if backend == CounterBackend::Module {
         commands.extend(rows::PERMISSIONS);
     }

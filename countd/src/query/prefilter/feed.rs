@@ -2,7 +2,7 @@
 
 use super::error::FeedError;
 use super::tracking::Tracking;
-use crate::domain::event::Event;
+use crate::domain::event::{Event, GroupEvent, MEMBERS};
 use crate::domain::keys::Partition;
 use crate::log::{EntryKind, offset};
 use crate::redis::store::Store;
@@ -173,20 +173,34 @@ fn continue_at(end: End, entries: &[Entry], events: &mut Vec<Event>) -> Option<E
         if offset != next.offset + 1 && !is_known {
             return None;
         }
-        if let [kind, payload, ..] = fields.as_slice()
-            && kind == EntryKind::Event.field().as_bytes()
-        {
-            let event: Event = serde_json::from_slice(payload).ok()?;
-            if event.delta > 0 {
-                events.push(event);
-            }
-        }
+        let added = events_of(fields)?.into_iter();
+        events.extend(added.filter(|event| event.delta > 0));
         next = End {
             offset,
             hash: Some(hash(fields)),
         };
     }
     Some(next)
+}
+
+/// The events of an entry; none if it is of another kind. `None` if they cannot be read.
+fn events_of(fields: &[Vec<u8>]) -> Option<Vec<Event>> {
+    let is = |field: &[u8], kind: EntryKind| field == kind.field().as_bytes();
+    match fields {
+        [field, payload, ..] if is(field, EntryKind::Event) => {
+            Some(vec![serde_json::from_slice(payload).ok()?])
+        }
+        [field, payload, name, members] if is(field, EntryKind::Group) && name == MEMBERS => {
+            let mut json = payload.clone();
+            if !GroupEvent::add_users(&mut json, members) {
+                return None;
+            }
+            let group: GroupEvent = serde_json::from_slice(&json).ok()?;
+            Some(group.into_events())
+        }
+        [field, ..] if is(field, EntryKind::Group) => None,
+        _ => Some(Vec::new()),
+    }
 }
 
 #[cfg(test)]
@@ -235,6 +249,17 @@ mod tests {
         assert_eq!(read(at_seven, &log), Some((end(&log[2]), of(&["1", "3"]))));
         let new = [entry("0-1", 5, 1)];
         assert_eq!(read(End::default(), &new), Some((end(&new[0]), of(&["5"]))));
+        let json = r#"{"etype":"note","eid":"1","metric":"like","delta":1,"ts":1}"#;
+        let group = |fields: &[&str]| {
+            let fields = fields.iter().map(|field| field.as_bytes().to_vec());
+            (b"0-1".to_vec(), fields.collect())
+        };
+        let two: [Entry; 1] = [group(&["g", json, "members", "5,6"])];
+        assert_eq!(
+            read(End::default(), &two),
+            Some((end(&two[0]), of(&["5", "6"])))
+        );
+        assert_eq!(read(End::default(), &[group(&["g", json])]), None);
         // Trimmed, restarted, deleted entries, foreign IDs.
         assert_eq!(read(end(&log[0]), &log[1..]), None);
         assert_eq!(read(end(&log[0]), &[]), None);
