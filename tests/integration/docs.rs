@@ -56,9 +56,9 @@ enum Kind {
 
 fn kind(block: &Block) -> Result<Kind, String> {
     match block.mark.as_str() {
-        // `redis-plain` and `redis-module`: see conformance/page.rs.
+        // `redis-plain` and `redis-module`: see conformance/page.rs. `sql`: countd's tests of relays run it.
         "" | "text" | "json" | "toml" | "lua" | "python" | "js" | "java" | "go" | "rust"
-        | "redis-plain" | "redis-module" => Ok(Kind::Text),
+        | "sql" | "redis-plain" | "redis-module" => Ok(Kind::Text),
         "redis" | "redis sizes" => Ok(Kind::Transcript { resp3: false }),
         "redis resp3" | "redis resp3 sizes" => Ok(Kind::Transcript { resp3: true }),
         "sh" | "console" => Ok(Kind::Shell),
