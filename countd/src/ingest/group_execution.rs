@@ -14,7 +14,7 @@ use crate::redis::call::RedisCall;
 use futures_util::future::join_all;
 use tokio::runtime::Handle;
 
-/// Actions in progress. When it is dropped, also by a client that leaves or by a panic, those that wait are executed.
+/// A guard for the action or group in flight. Dropping it, also on cancellation or panic, executes the queued actions.
 struct Turn<'a> {
     key: GroupKey,
     actions: &'a Actions,

@@ -23,7 +23,7 @@ pub(super) struct Waiting {
 
 type ByKey = HashMap<GroupKey, Vec<Waiting>>;
 
-/// For the actions in progress, those that wait for them. Cheap to clone.
+/// The queues of actions behind those in flight. Cheap to clone.
 #[derive(Clone, Default)]
 pub(super) struct Groups(Arc<Mutex<ByKey>>);
 

@@ -156,7 +156,7 @@ async fn empty_end(store: &Store, partition: Partition) -> Result<End, FeedError
 }
 
 /// Where a log ends after it was read from `end` on, which includes the last entry that was read before. Adds the events that have added facts.
-/// `None` if the entries do not continue those that were read before.
+/// `None` if there is a gap after the entries that were read before.
 fn continue_at(end: End, entries: &[Entry], events: &mut Vec<Event>) -> Option<End> {
     let mut entries = entries.iter();
     let mut next = end;

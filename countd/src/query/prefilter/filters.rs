@@ -82,7 +82,7 @@ impl Filters {
         }
     }
 
-    /// Whether a fact is certainly none of those that were added.
+    /// Whether a fact is definitely absent. False positives are possible only for presence.
     pub fn is_absent(&self, fact: &Fact<'_>) -> bool {
         let filter = self.0.get(fact.metric);
         match (filter, fact.uid.number()) {
