@@ -5,6 +5,7 @@ use crate::domain::error::StoreError;
 use crate::domain::event::now_ms;
 use crate::domain::ids::{Entity, Id, Name};
 use crate::domain::keys::{KeyName, Keys, Partition};
+use crate::redis::run_id::run_id;
 use redis::aio::ConnectionManager;
 use std::collections::BTreeMap;
 
@@ -51,13 +52,9 @@ impl KeySweep {
         mut server: ConnectionManager,
         lowest: Partition,
     ) -> Result<KeySweep, StoreError> {
-        let mut cmd = redis::cmd("INFO");
-        cmd.arg("server");
-        let info: String = cmd.query_async(&mut server).await?;
-        let run = info.lines().find_map(|line| line.strip_prefix("run_id:"));
         Ok(KeySweep {
             context: context.clone(),
-            run: run.unwrap_or_default().trim().to_owned(),
+            run: run_id(&mut server).await?,
             server,
             field: format!("keys:{lowest}"),
             cursor: 0,
