@@ -11,7 +11,7 @@ use crate::redis::call::{RedisCall, send_reads};
 use crate::redis::script::CounterBackend;
 use crate::repair::{SuspectFact, verify_facts};
 use redis::{FromRedisValue, Value};
-use tokio::sync::watch;
+use tokio::sync::{Mutex, watch};
 
 /// The commands that read facts and timelines.
 pub(super) fn permissions(backend: CounterBackend) -> &'static [&'static str] {
@@ -52,7 +52,7 @@ impl Transposition {
         key: &str,
         form: Form,
         subject: &Subject,
-        (pace, stop): (&mut Pace, &watch::Receiver<bool>),
+        (pace, stop): (&Mutex<Pace>, &watch::Receiver<bool>),
     ) -> Result<bool, StoreError> {
         let mut cursor = "0".to_owned();
         loop {
@@ -73,7 +73,7 @@ impl Transposition {
                 metrics::counter!("countd_facts_compared_total").increment(ids.len() as u64);
                 metrics::counter!("countd_suspect_facts_total").increment(suspects.len() as u64);
                 verify_facts(&self.store, &self.config, &suspects).await?;
-                pace.add(ids.len()).await;
+                pace.lock().await.add(ids.len()).await;
             }
             cursor = next;
             if cursor == "0" {

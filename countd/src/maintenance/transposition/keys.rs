@@ -9,9 +9,10 @@ use crate::domain::keys::{KeyName, Partition, ReverseKey};
 use crate::maintenance::pace::Pace;
 use crate::redis::run_id::run_id;
 use crate::redis::script::CounterBackend;
+use futures_util::{StreamExt, TryStreamExt, stream};
 use redis::aio::ConnectionManager;
 use std::collections::{BTreeMap, BTreeSet};
-use tokio::sync::watch;
+use tokio::sync::{Mutex, watch};
 
 /// Commands that this file sends.
 pub(super) const PERMISSIONS: &[&str] = &["SCAN 0 COUNT 1"];
@@ -20,6 +21,8 @@ pub(super) const PERMISSIONS: &[&str] = &["SCAN 0 COUNT 1"];
 const SCAN_COUNT: usize = 500;
 /// A key without facts takes this fraction of the time of a fact.
 const KEYS_PER_FACT: usize = 10;
+/// The number of keys that are compared at the same time. Most timelines are short: their round trips would take most of the time.
+const MAX_IN_FLIGHT: usize = 16;
 
 /// How a key stores IDs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,7 +53,7 @@ struct Visit<'a> {
     server: ConnectionManager,
     lowest: Partition,
     metrics: &'a BTreeSet<Name>,
-    pace: Pace,
+    pace: Mutex<Pace>,
 }
 
 impl Transposition {
@@ -77,7 +80,7 @@ impl Transposition {
                 server,
                 lowest: *lowest,
                 metrics: &metrics,
-                pace: Pace::new(self.config.reconcile.facts_per_second),
+                pace: Mutex::new(Pace::new(self.config.reconcile.facts_per_second)),
             };
             if !self.visit_node(visit, state, &mut types, stop).await? {
                 return Ok(false);
@@ -106,20 +109,25 @@ impl Transposition {
             let mut scan = redis::cmd("SCAN");
             scan.arg(cursor).arg("COUNT").arg(SCAN_COUNT);
             let (next, found): (u64, Vec<Vec<u8>>) = scan.query_async(&mut visit.server).await?;
-            for key in found {
-                if let Some((key, form, subject)) = self.key(key, visit.metrics) {
-                    if let Subject::Facts(metric, entity) = &subject {
-                        types.insert((metric.clone(), entity.etype.clone()));
-                    }
-                    if !self
-                        .compare_key(&key, form, &subject, (&mut visit.pace, stop))
-                        .await?
-                    {
-                        return Ok(false);
-                    }
+            let keys = found.into_iter();
+            let keys: Vec<_> = keys
+                .filter_map(|key| self.key(key, visit.metrics))
+                .collect();
+            for (_, _, subject) in &keys {
+                if let Subject::Facts(metric, entity) = subject {
+                    types.insert((metric.clone(), entity.etype.clone()));
                 }
             }
-            visit.pace.add(SCAN_COUNT / KEYS_PER_FACT).await;
+            let mut comparisons = Vec::with_capacity(keys.len());
+            for (key, form, subject) in &keys {
+                comparisons.push(self.compare_key(key, *form, subject, (&visit.pace, stop)));
+            }
+            let compared = stream::iter(comparisons).buffer_unordered(MAX_IN_FLIGHT);
+            let are_compared: Vec<bool> = compared.try_collect().await?;
+            if are_compared.contains(&false) {
+                return Ok(false);
+            }
+            visit.pace.get_mut().add(SCAN_COUNT / KEYS_PER_FACT).await;
             cursor = next;
             pass += u64::from(cursor == 0);
             let saved = format!("{run}/{pass}/{cursor}");
