@@ -66,6 +66,7 @@ static COMMANDS: &[CommandEntry] = &[
     command::<rbm::MContains>(),
     command::<rbm::Page>(),
     command::<rbm::Card>(),
+    command::<rbm::MCard>(),
     command::<rbm::Min>(),
     command::<rbm::Max>(),
     command::<rbm::Rank>(),

@@ -84,6 +84,14 @@ impl KeySpec {
         KeySpec::new(first, raw::REDISMODULE_CMD_KEY_RO)
     }
 
+    /// Keys of which only metadata is returned, from this one to the last argument.
+    pub const fn reads_metadata_of_all(first: c_int) -> Self {
+        KeySpec {
+            last: -1,
+            ..KeySpec::reads_metadata(first)
+        }
+    }
+
     /// A key whose value is changed, and returned if `access`.
     pub const fn updates(first: c_int, access: bool) -> Self {
         let returned = if access {

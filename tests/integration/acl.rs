@@ -303,7 +303,7 @@ fn expected_categories(admin: &mut Client, version: Version) -> BTreeMap<String,
     named.collect()
 }
 
-const FAST: [&str; 19] = [
+const FAST: [&str; 20] = [
     "cint.get",
     "cint.getset",
     "cint.incrby",
@@ -318,6 +318,7 @@ const FAST: [&str; 19] = [
     "rbm.contains",
     "rbm.info",
     "rbm.mark",
+    "rbm.mcard",
     "rbm.mcontains",
     "rbm.mmark",
     "rbm.munmark",

@@ -206,6 +206,7 @@ fn keys_in_different_slots_are_refused() {
         "cint.mdump",
         "cint.mread",
         "ctab.page",
+        "rbm.mcard",
         "rbm.mark",
         "rbm.mmark",
         "rbm.munmark",

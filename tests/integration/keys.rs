@@ -114,6 +114,11 @@ pub const KEYS: &[Keys] = &[
         &[("r", READ), ("r2", READ), ("r", READ)],
     ),
     row("RBM.CARD r", &[("r", METADATA)]),
+    row("RBM.MCARD r", &[("r", METADATA)]),
+    row(
+        "RBM.MCARD r r2 r",
+        &[("r", METADATA), ("r2", METADATA), ("r", METADATA)],
+    ),
     row("RBM.MIN r", &[("r", READ)]),
     row("RBM.MAX r", &[("r", READ)]),
     row("RBM.RANK r 1", &[("r", READ)]),

@@ -11,7 +11,7 @@ use std::fs;
 const NO_KEYS: [(&str, &str); 0] = [];
 
 /// The flags of every command, except `module`.
-const FLAGS: [(&str, &str); 56] = [
+const FLAGS: [(&str, &str); 57] = [
     ("cint.init", "write denyoom"),
     ("cint.get", "readonly fast"),
     ("cint.mget", "readonly"),
@@ -52,6 +52,7 @@ const FLAGS: [(&str, &str); 56] = [
     ("rbm.mcontains", "readonly fast"),
     ("rbm.page", "readonly"),
     ("rbm.card", "readonly fast"),
+    ("rbm.mcard", "readonly fast"),
     ("rbm.min", "readonly"),
     ("rbm.max", "readonly"),
     ("rbm.rank", "readonly"),

@@ -59,7 +59,7 @@ const GROWING: [&str; 35] = [
 ];
 
 /// Every read command.
-const READS: [&str; 29] = [
+const READS: [&str; 30] = [
     "CINT.GET c 0",
     "CINT.MGET c 0 1",
     "CINT.LEN c",
@@ -79,6 +79,7 @@ const READS: [&str; 29] = [
     "RBM.MCONTAINS r 1 9",
     "RBM.PAGE 1 r none q",
     "RBM.CARD r",
+    "RBM.MCARD r none q",
     "RBM.MIN r",
     "RBM.MAX r",
     "RBM.RANK r 70000",

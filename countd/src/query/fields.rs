@@ -343,7 +343,7 @@ impl<'a> Group<'a> {
 }
 
 /// The hash tag of a key, at its end.
-fn hash_tag(key: &str) -> &str {
+pub(crate) fn hash_tag(key: &str) -> &str {
     key.rfind('{').map_or("", |open| &key[open..])
 }
 

@@ -205,6 +205,52 @@ fn every_key_is_reached_in_sample_rounds(store: TestStore) {
     assert_invariants(&store.server, &config("now", settings));
 }
 
+/// Sweeps over the keys of a server without objects take several rounds.
+#[test]
+fn lost_rows_that_nobody_reads_return() {
+    const ENTITIES: u64 = 40;
+    let store = module();
+    let countd = Countd::start(&store.server, &config("now", EXACT_ROUNDS));
+    let api = countd.api();
+    for eid in 1..=ENTITIES {
+        like(&api, eid, 1..3);
+    }
+    wait_until_drained(&store.server, PARTITIONS);
+    let mut client = store.server.client();
+    wait_until("a sweep has found no object", || {
+        let state = client.run("HGET countd:reconcile keys:0");
+        state.trim_matches('"').ends_with("/0/0")
+    });
+    let row = |eid: u64| {
+        (
+            store.counters("v1", &format!("note:{eid}"), PARTITIONS),
+            eid,
+        )
+    };
+    for (table, eid) in (1..=ENTITIES).map(row) {
+        client.ok(&format!("CTAB.DEL {table} {eid}"));
+    }
+    for (table, eid) in (1..=ENTITIES).map(row) {
+        wait_until("the row is back", || {
+            client.run(&format!("CTAB.GET {table} {eid} {LIKE}")) == "(integer) 2"
+        });
+    }
+}
+
+#[test]
+fn facts_of_another_type_hide_no_difference_of_other_entities() {
+    let store = module();
+    let countd = Countd::start(&store.server, &config("now", EXACT_ROUNDS));
+    let api = countd.api();
+    like(&api, 1, 1..3);
+    like(&api, 2, 1..3);
+    wait_until_drained(&store.server, PARTITIONS);
+    store.server.client().ok("SET rbm:like:note:1 damaged");
+    forge(&store, "note:2", LIKE, 5);
+    wait_until("the counter is corrected", || differences(&store) == ["-5"]);
+    assert_eq!(api.counts(2)["like"], 2);
+}
+
 #[test]
 fn one_process_does_a_partition() {
     let store = module();

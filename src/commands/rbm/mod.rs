@@ -16,7 +16,7 @@ mod transfer;
 pub use add::Add;
 pub use adopt::Adopt;
 pub use algebra::{Op, OpCard};
-pub use card::Card;
+pub use card::{Card, MCard};
 pub use contains::{Contains, MContains};
 pub use info::Info;
 pub use mark::{MMark, MUnmark, Mark, Unmark};

@@ -1,7 +1,7 @@
 //! The differences between the module and the functions, with their reasons. docs/fallback.md documents them.
 
 /// Commands of the module without a function.
-pub const NO_FUNCTION: [(&str, &str); 39] = [
+pub const NO_FUNCTION: [(&str, &str); 40] = [
     ("cint.adopt", "a String of u40 fields is an object already"),
     ("rbm.adopt", "marks are a plain Set already"),
     ("rbm.add", "SADD"),
@@ -12,6 +12,7 @@ pub const NO_FUNCTION: [(&str, &str); 39] = [
     ("rbm.mmark", MANY),
     ("rbm.munmark", MANY),
     ("rbm.card", "SCARD"),
+    ("rbm.mcard", "SCARD of each key"),
     ("rbm.min", UNORDERED),
     ("rbm.max", UNORDERED),
     ("rbm.rank", UNORDERED),
@@ -48,7 +49,7 @@ const MANY: &str = "cint_mark or cint_unmark for each member; members are any st
 const UNORDERED: &str = "a Set has no order";
 
 /// Scenarios of commands without a function.
-pub const MODULE_ONLY_SCENARIOS: [(&str, &str); 20] = [
+pub const MODULE_ONLY_SCENARIOS: [(&str, &str); 21] = [
     ("cint_adopt_hash.txt", "CINT.ADOPT"),
     ("cint_adopt_string.txt", "CINT.ADOPT"),
     ("ctab_batch.txt", "CTAB.BATCHINCR"),
@@ -64,6 +65,7 @@ pub const MODULE_ONLY_SCENARIOS: [(&str, &str); 20] = [
     ("rbm_add_rem.txt", "RBM.ADD"),
     ("rbm_adopt.txt", "RBM.ADOPT"),
     ("rbm_export_import.txt", "RBM.EXPORT"),
+    ("rbm_mcard.txt", "RBM.MCARD"),
     ("rbm_mmark.txt", "RBM.MMARK"),
     ("rbm_op.txt", "RBM.OP"),
     ("rbm_order.txt", "RBM.RANK"),

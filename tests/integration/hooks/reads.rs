@@ -35,6 +35,8 @@ const CALLS: &[(&str, &[&str; 3])] = &[
     ("CTAB.PAGE 5 5 c 7 a 8 b 7 a 7 b 8", &TABLES),
     ("RBM.PAGE 6 a b c", &SETS),
     ("RBM.PAGE 2 c a b a", &SETS),
+    ("RBM.MCARD a b c", &SETS),
+    ("RBM.MCARD c a b a", &SETS),
     ("RBM.OPCARD AND a b c", &SETS),
     ("RBM.OPCARD OR a b c", &SETS),
     ("RBM.OPCARD XOR a b c", &SETS),
@@ -128,6 +130,7 @@ fn reads_survive_hooks_that_replace_values() {
         ("CINT.MREAD 4 a b m1 c m2 a", &COUNTERS),
         ("CTAB.PAGE 4 6 a 7 b 7 m1 7 c 7 m2 7 a 8", &TABLES),
         ("RBM.PAGE 6 a b m1 c m2 a", &SETS),
+        ("RBM.MCARD a b m1 c m2 a", &SETS),
         ("RBM.OPCARD OR a b m1 c m2 a", &SETS),
         ("RBM.OPCARD DIFF b a m1 c m2 a", &SETS),
     ] {

@@ -29,16 +29,17 @@ const VERIFIED_FACTS: f64 = 40e6;
 /// Formats the results.
 pub fn section(results: &ReconcileCosts, scale: &CountdScale) -> Section {
     let (verification, results) = (&results.verification, &results.rounds);
-    let samples = || {
-        let mut samples: Vec<u64> = results.iter().map(|round| round.sample).collect();
-        samples.sort_unstable();
-        samples.dedup();
-        samples
+    let kinds = || {
+        let mut kinds: Vec<(u64, bool)> = results.iter().map(kind).collect();
+        kinds.sort_unstable();
+        kinds.dedup();
+        kinds
     };
-    let of = |sample: u64, value: fn(&RoundCost) -> f64| {
-        let rounds = results.iter().filter(move |round| round.sample == sample);
+    let of_kind = |of: (u64, bool), value: fn(&RoundCost) -> f64| {
+        let rounds = results.iter().filter(move |round| kind(round) == of);
         Spread::of(rounds.map(value)).median()
     };
+    let of = |sample: u64, value| of_kind((sample, false), value);
     let mut table = Table::new(&[
         "",
         "seconds",
@@ -47,21 +48,23 @@ pub fn section(results: &ReconcileCosts, scale: &CountdScale) -> Section {
         "entities per second of server CPU",
         "countd CPU, s",
     ]);
-    for sample in samples() {
-        let each = of(sample, RoundCost::server_cpu_each);
+    for kind in kinds() {
+        let each = of_kind(kind, RoundCost::server_cpu_each);
         table.row(&[
-            match sample {
-                1 => "full sweep".to_string(),
-                sample => format!("sample of 1 : {sample}"),
+            match kind {
+                (1, true) => "first sweep".to_string(),
+                (1, false) => "full sweep".to_string(),
+                (sample, _) => format!("sample of 1 : {sample}"),
             },
-            format!("{:.1}", of(sample, |round| round.seconds)),
-            format!("{:.3}", of(sample, |round| round.server_cpu)),
+            format!("{:.1}", of_kind(kind, |round| round.seconds)),
+            format!("{:.3}", of_kind(kind, |round| round.server_cpu)),
             format!("{:.2}", each * 1e6),
             format!("{:.0}", 1.0 / each),
-            format!("{:.2}", of(sample, |round| round.countd_cpu)),
+            format!("{:.2}", of_kind(kind, |round| round.countd_cpu)),
         ]);
     }
-    let sampled = samples().into_iter().max().unwrap_or(1);
+    let sampled = kinds().into_iter().map(|(sample, _)| sample).max();
+    let sampled = sampled.unwrap_or(1);
     let sweep = of(1, RoundCost::server_cpu_each) * SWEEP.0 / SWEEP.1 * 100.0;
     let (entities, sample, seconds) = ROUNDS;
     let rounds = of(sampled, RoundCost::server_cpu_each) * entities / sample / seconds * 100.0;
@@ -86,9 +89,10 @@ pub fn section(results: &ReconcileCosts, scale: &CountdScale) -> Section {
         title: TITLE.into(),
         body: format!(
             "{} notes have counters in tables, three users who like them and one who collects them (id sets). `countd all` compares \
-             them in its first round, without limit of its rate. Clients do nothing. CPU times are those between the beginning of \
-             the round and its end, without those of an idle countd, which takes {idle:.2} % of the server's core. A full sweep visits each row and each key of facts; it has to correct \
-             the 20 counters that were made wrong.\n\n{}\n\
+             them in one round, without limit of its rate. Clients do nothing. CPU times are those between the beginning of \
+             the round and its end, without those of an idle countd, which takes {idle:.2} % of the server's core. A sweep compares the counters of each row with their facts. It has to correct \
+             the 20 counters that were made wrong. The first one also visits each key of facts, to find rows that were lost. Later ones visit half of the keys each, because no entity \
+             has an object: two of them find a lost row that nobody reads.\n\n{}\n\
              Shares of the server's core follow from the CPU time for each compared entity: a sweep of a million entities in {} s takes {sweep:.2} %. \
              The default rounds of ten million entities compare {:.0} of them in {seconds} s, which takes {rounds:.2} %.\n\n\
              On another server {} such facts are kept for their {} users, too. A verification compares each fact with those of its user and back, which takes \
@@ -121,6 +125,11 @@ pub fn section(results: &ReconcileCosts, scale: &CountdScale) -> Section {
     }
 }
 
+/// The sample of a round, and whether it is the first.
+fn kind(round: &RoundCost) -> (u64, bool) {
+    (round.sample, round.is_first)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -132,6 +141,7 @@ mod tests {
         let round = |sample, server_cpu| RoundCost {
             entities: 1_000_000,
             sample,
+            is_first: false,
             seconds: 20.0,
             server_cpu,
             countd_cpu: 10.0,

@@ -1,23 +1,21 @@
 //! Compares the counters of entities with their facts and totals: by plain reads, and exactly.
 
+use super::cards::CardReads;
 use super::context::Context;
 use super::keys::KeyPage;
 use crate::domain::error::StoreError;
 use crate::domain::event::CheckMode;
 use crate::domain::ids::{Entity, Name};
 use crate::domain::keys::Partition;
-use crate::facts::{Card, CardSource, FactStores, cards, decode_cards};
+use crate::facts::{Card, FactStores};
 use crate::maintenance::report::Report;
 use crate::query::fields::{CountersToRead, read_fields, read_page};
 use crate::redis::call::RedisCall;
 use crate::redis::day::DayNumbers;
-use crate::redis::script::CounterBackend;
 use crate::repair::{CheckSettings, Found, Planner, Rebuilder, check_exactly, planned};
-use redis::{FromRedisValue, Value};
+use redis::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Commands that this file sends.
-pub(super) const PERMISSIONS: &[&str] = &["RBM.CARD {ids}"];
 /// Commands that this file sends for metrics with counts by day.
 pub(super) const DAY_PERMISSIONS: &[&str] = &["HGET {day_counts} f"];
 /// Those with tables.
@@ -76,8 +74,9 @@ impl Comparer {
     /// The store is unavailable.
     pub async fn compare(&mut self, entities: &[Entity]) -> Result<(), StoreError> {
         let planned = planned(&mut self.planner, entities).await?;
-        let (mut counters, mut calls) = (Vec::new(), Vec::new());
-        let backend = self.context.store.backend();
+        let store = &self.context.store;
+        let (mut counters, mut cards) = (Vec::new(), CardReads::default());
+        let mut totals = Vec::new();
         for (entity, plan) in &planned {
             counters.push(CountersToRead {
                 at: self.planner.locator().entity(&plan.schema, entity),
@@ -85,27 +84,33 @@ impl Comparer {
                 min_len: 0,
             });
             for metric in &plan.metrics {
-                let source = self.planner.source(metric, entity);
-                calls.extend(source.map(|source| card_call(backend, &source)));
+                if let Some(source) = self.planner.source(metric, entity) {
+                    cards.add(store, source);
+                }
                 let days = self.planner.days(metric, entity);
-                calls.extend(days.map(|days| RedisCall::command(days.total_command(entity))));
+                totals.extend(days.map(|days| RedisCall::command(days.total_command(entity))));
             }
         }
         if planned.is_empty() {
             return Ok(());
         }
-        let page = read_page(&self.context.store, &counters, &calls).await?;
+        let mut calls = cards.requests(store.backend());
+        let of_cards = calls.len();
+        calls.extend(totals);
+        let page = read_page(store, &counters, &calls).await?;
         let mut replies = page.replies.into_iter();
+        let cards = cards.decode(store, replies.by_ref().take(of_cards)).await?;
+        let mut cards = cards.into_iter();
         let (mut suspects, mut damaged) = (Vec::new(), Vec::new());
         for ((entity, plan), fields) in planned.iter().zip(page.fields) {
             let mut is_suspect = self.sums_days(entity);
             for metric in &plan.metrics {
                 let facts = match metric.has_facts() {
-                    true => next_card(&mut replies)?,
+                    true => Some(cards.next().unwrap_or(Card::WrongType)),
                     false => None,
                 };
                 let total = match self.planner.days(metric, entity) {
-                    Some(days) => Some(next_total(&mut replies, &days)?),
+                    Some(days) => Some(total(replies.next(), &days)?),
                     None => None,
                 };
                 let counter = match &fields {
@@ -188,46 +193,11 @@ impl Comparer {
     }
 }
 
-/// The call that counts the facts of a source.
-fn card_call(backend: CounterBackend, source: &CardSource) -> RedisCall {
-    match (source.id_set(), backend) {
-        (Some(key), CounterBackend::Module) => {
-            let mut cmd = redis::cmd("RBM.CARD");
-            cmd.arg(key);
-            RedisCall::command(cmd)
-        }
-        _ => cards(backend, std::slice::from_ref(source)),
-    }
-}
-
-/// The replies of the calls of a page.
-type Replies = std::vec::IntoIter<Result<Value, StoreError>>;
-
-/// The next reply, a number of facts.
-fn next_card(replies: &mut Replies) -> Result<Option<Card>, StoreError> {
-    match replies.next() {
-        Some(Ok(reply)) => Ok(Some(decode_card(reply)?)),
-        Some(Err(StoreError::WrongType(_))) | None => Ok(Some(Card::WrongType)),
-        Some(Err(error)) => Err(error),
-    }
-}
-
-/// The next reply, a total. The exact comparison replaces a key of another type.
-fn next_total(replies: &mut Replies, days: &DayNumbers) -> Result<Card, StoreError> {
-    match replies.next() {
+/// A total of an entity. The exact comparison replaces a key of another type.
+fn total(reply: Option<Result<Value, StoreError>>, days: &DayNumbers) -> Result<Card, StoreError> {
+    match reply {
         Some(Ok(reply)) => Ok(Card::Known(days.decode_total(reply)?)),
         Some(Err(StoreError::WrongType(_))) | None => Ok(Card::Large),
         Some(Err(error)) => Err(error),
-    }
-}
-
-fn decode_card(reply: Value) -> Result<Card, StoreError> {
-    match reply {
-        Value::Int(_) => {
-            let count = u64::from_redis_value(reply)
-                .map_err(|error| StoreError::Unexpected(format!("RBM.CARD: {error}")))?;
-            Ok(Card::Known(count))
-        }
-        reply => Ok(decode_cards(reply)?.pop().unwrap_or(Card::WrongType)),
     }
 }

@@ -18,6 +18,10 @@ pub(super) const PERMISSIONS: &[&str] = &[
     "HSET {reconcile} f v",
 ];
 
+/// The number of sweeps over rows for one over the keys of a node without objects. Without objects these keys only tell which rows were lost, and
+/// reads rebuild lost rows at once.
+const SWEEPS_OF_ROWS: u64 = 2;
+
 /// The entities of some keys.
 #[derive(Debug, Default)]
 pub struct KeyPage {
@@ -40,6 +44,23 @@ pub struct KeySweep {
     run: String,
     cursor: u64,
     started: u64,
+    objects: Objects,
+}
+
+/// In which sweeps entities with an object were found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Objects {
+    /// In this one, so far.
+    now: bool,
+    /// In the one before, or it is unknown.
+    before: bool,
+}
+
+impl Objects {
+    const UNKNOWN: Objects = Objects {
+        now: false,
+        before: true,
+    };
 }
 
 impl KeySweep {
@@ -59,6 +80,7 @@ impl KeySweep {
             field: format!("keys:{lowest}"),
             cursor: 0,
             started: now_ms(),
+            objects: Objects::UNKNOWN,
         })
     }
 
@@ -73,11 +95,15 @@ impl KeySweep {
         let saved: Option<String> = cmd.query_async(&mut self.context.store.reads()).await?;
         let saved = saved.unwrap_or_default();
         let parts: Vec<&str> = saved.split('/').collect();
-        if let [run, cursor, started] = parts[..]
+        if let [run, cursor, started, now, before] = parts[..]
             && run == self.run
         {
             self.cursor = cursor.parse().unwrap_or(0);
             self.started = started.parse().unwrap_or_else(|_| now_ms());
+            self.objects = Objects {
+                now: now != "0",
+                before: before != "0",
+            };
         }
         Ok(())
     }
@@ -88,6 +114,20 @@ impl KeySweep {
     /// The node is unavailable.
     pub async fn key_count(&mut self) -> Result<u64, StoreError> {
         Ok(redis::cmd("DBSIZE").query_async(&mut self.server).await?)
+    }
+
+    /// The number of keys to visit in one of `rounds` rounds. Without objects, a sweep takes [`SWEEPS_OF_ROWS`] times as many rounds.
+    ///
+    /// # Errors
+    /// The node is unavailable.
+    pub async fn keys_of_round(&mut self, rounds: u64) -> Result<u64, StoreError> {
+        let keys = self.key_count().await?;
+        let rounds = match self.objects.now || self.objects.before {
+            true => rounds,
+            false => SWEEPS_OF_ROWS.saturating_mul(rounds),
+        };
+        // Clients create keys meanwhile, and a page of a hash table with few keys is shorter.
+        Ok((keys + keys / 8).div_ceil(rounds))
     }
 
     /// The entities of the next keys, about `limit` keys.
@@ -117,6 +157,7 @@ impl KeySweep {
                 false => page.others.push(entity),
             }
         }
+        self.objects.now |= !page.with_object.is_empty();
         Ok(page)
     }
 
@@ -127,11 +168,18 @@ impl KeySweep {
     pub async fn save(&mut self) -> Result<u64, StoreError> {
         if self.cursor == 0 {
             self.started = now_ms();
+            self.objects = Objects {
+                now: false,
+                before: self.objects.now,
+            };
         }
+        let Objects { now, before } = self.objects;
+        let state = [self.cursor, self.started, now.into(), before.into()];
+        let state = state.map(|number| number.to_string()).join("/");
         let mut cmd = redis::cmd("HSET");
         cmd.arg(self.context.store.keys().reconciliation());
         cmd.arg(&self.field);
-        cmd.arg(format!("{}/{}/{}", self.run, self.cursor, self.started));
+        cmd.arg(format!("{}/{state}", self.run));
         cmd.exec_async(&mut self.context.store.commands()).await?;
         Ok(self.started)
     }

@@ -4,6 +4,7 @@
 //! number of rounds. A sample is compared by plain reads first, which other clients may interleave. A counter that differs there is
 //! compared again by a script (`repair`), whose result is exact.
 
+mod cards;
 mod command;
 mod compare;
 mod context;

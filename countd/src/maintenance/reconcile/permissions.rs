@@ -1,6 +1,6 @@
 //! The permissions that reconciliation requires.
 
-use super::{command, compare, keys, round, rows};
+use super::{cards, command, compare, keys, round, rows};
 use crate::facts::cards_permissions;
 use crate::redis::day_states;
 use crate::redis::layout::record_permissions;
@@ -31,7 +31,7 @@ pub fn fact_permissions(backend: CounterBackend) -> Permissions {
         .and(Permissions::of_commands(compare::DAY_PERMISSIONS));
     if backend == CounterBackend::Module {
         permissions = permissions
-            .and(Permissions::of_commands(compare::PERMISSIONS))
+            .and(Permissions::of_commands(cards::PERMISSIONS))
             .and(Permissions::of_commands(compare::DAY_TABLE_PERMISSIONS));
     }
     permissions

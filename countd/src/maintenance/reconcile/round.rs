@@ -353,9 +353,8 @@ impl Rounds {
                 continue;
             }
             let mut sweep = KeySweep::new(&self.context, server, *partition).await?;
-            // A hash table has up to twice as many buckets as keys.
-            let mut left = (2 * sweep.key_count().await?).div_ceil(sample);
             sweep.resume().await?;
+            let mut left = sweep.keys_of_round(sample).await?;
             while left > 0 {
                 let limit = left.min(PAGE as u64);
                 let page = sweep.next(limit as usize).await?;
