@@ -164,6 +164,27 @@ fn readyz_names_a_stalled_archive() {
     assert_eq!(records(&archive).len(), 1);
 }
 
+/// What was counted before the log had an archive is archived as far as the log has it.
+#[test]
+fn an_archive_begins_with_the_entries_that_the_log_retains() {
+    let store = module();
+    let dir = TempDir::new();
+    let archive = dir.path().join("archive");
+    let config = config(&archive).replace("retain_bytes = 300", "retain_bytes = 100000");
+    let (without_archive, _) = config.split_once("[log.archive]").expect("the setting");
+    {
+        let countd = Countd::start(&store.server, without_archive);
+        let api = countd.api();
+        for uid in 1..=2 {
+            api.ok(api.post("/action/read", &on_note(1, uid)));
+        }
+        wait_until_drained(&store.server, PARTITIONS);
+    }
+    let _countd = Countd::start(&store.server, &config);
+    wait_until_archived(&store);
+    assert_eq!(records(&archive).len(), 2);
+}
+
 /// Entries that were not counted are archived with their outcome.
 #[test]
 fn outcomes_are_archived() {

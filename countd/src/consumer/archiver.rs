@@ -174,7 +174,8 @@ impl Archiver {
 
     /// Starts the archive of a partition: at the first entry that its log has, or at its position.
     async fn start(&self, partition: Partition, position: u64) -> Result<u64, StoreError> {
-        let (entries, _) = self.log.read_counted(partition, 1, (1, 1)).await?;
+        let limits = (1, usize::MAX);
+        let (entries, _) = self.log.read_counted(partition, 1, limits).await?;
         let first = entries.first().map_or(position, |entry| entry.offset);
         let first = first.min(position);
         let key = self.store.keys().archived(partition);
