@@ -23,7 +23,7 @@ const CHARTS: [(&str, &str, &[&str]); 5] = [
         &["ctab-incrby", "ctab-batchincr", "ctab-mread", "ctab-page"],
     ),
     ("speed-membership", "Sets: membership", &["contains"]),
-    ("speed-adding", "Sets: adding", &["add", "mark"]),
+    ("speed-adding", "Sets: adding", &["add", "mark", "mmark"]),
 ];
 
 /// The section of the charts. `None` if no comparison in a chart was measured.
