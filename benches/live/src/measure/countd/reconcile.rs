@@ -108,10 +108,7 @@ pub fn measure(programs: &Programs, scale: &Scale) -> Result<ReconcileCosts> {
                 forge(target.server, scale.compared_entities)?;
                 forged += FORGED;
             }
-            rounds.push(RoundCost {
-                is_first,
-                ..round(target, scale, sample, tables)?
-            });
+            rounds.push(round(target, scale, (sample, is_first), tables)?);
             check(&mut target.server.control()?, forged)?;
         }
         Ok(rounds)
@@ -225,7 +222,12 @@ fn load(server: &Server, entities: u64) -> Result<usize> {
 }
 
 /// Starts countd and measures its next round.
-fn round(target: &Target, scale: &CountdScale, sample: u64, tables: usize) -> Result<RoundCost> {
+fn round(
+    target: &Target,
+    scale: &CountdScale,
+    (sample, is_first): (u64, bool),
+    tables: usize,
+) -> Result<RoundCost> {
     let server = target.server;
     let mut control = server.control()?;
     control.call_words(&["EVAL", FORGET, "0"])?;
@@ -268,7 +270,7 @@ fn round(target: &Target, scale: &CountdScale, sample: u64, tables: usize) -> Re
     Ok(RoundCost {
         entities: scale.compared_entities,
         sample,
-        is_first: false,
+        is_first,
         seconds,
         server_cpu: cost(idle.0, begun.0, ended.0),
         countd_cpu: cost(idle.1, begun.1, ended.1),
