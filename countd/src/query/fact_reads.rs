@@ -13,8 +13,6 @@ use std::collections::BTreeMap;
 pub(super) struct FactReads<'a> {
     /// The number of facts.
     len: usize,
-    /// The facts that are known not to exist, by their number.
-    absent: Vec<usize>,
     /// The facts that have a command of their own, by their number.
     single: Vec<usize>,
     /// The commands of these facts.
@@ -55,7 +53,6 @@ impl<'a> FactReads<'a> {
 
     /// Adds a fact that is known not to exist. It is not read.
     pub(super) fn add_absent(&mut self) {
-        self.absent.push(self.len);
         self.len += 1;
     }
 
@@ -79,11 +76,9 @@ impl<'a> FactReads<'a> {
         replies: Vec<Result<Value, StoreError>>,
     ) -> Result<Vec<Result<bool, StoreError>>, StoreError> {
         let missing = || StoreError::Unexpected("facts: a reply is missing".to_owned());
-        let mut results: Vec<Option<Result<bool, StoreError>>> = Vec::new();
-        results.resize_with(self.len, || None);
-        for index in self.absent {
-            results[index] = Some(Ok(false));
-        }
+        // Absent facts stay as they are; each other one has a reply.
+        let mut results: Vec<Result<bool, StoreError>> = Vec::new();
+        results.resize_with(self.len, || Ok(false));
         let mut replies = replies.into_iter();
         let mut suspects = Vec::new();
         for page in self.pages.values() {
@@ -95,25 +90,24 @@ impl<'a> FactReads<'a> {
                 reply => {
                     let digits = digits(reply?, page.facts.len())?;
                     for (index, digit) in page.indexes.iter().zip(digits) {
-                        results[*index] = Some(Ok(digit == b'1'));
+                        results[*index] = Ok(digit == b'1');
                     }
                 }
             }
         }
-        for (index, reply) in self.single.into_iter().zip(replies) {
-            results[index] = Some(reply.and_then(is_one));
+        for index in self.single {
+            let reply = replies.next().unwrap_or_else(|| Err(missing()));
+            results[index] = reply.and_then(is_one);
         }
         if !suspects.is_empty() {
             let (indexes, calls): (Vec<usize>, Vec<RedisCall>) = suspects.into_iter().unzip();
-            let again = queries.read_page(&[], &calls).await?.replies;
-            for (index, reply) in indexes.into_iter().zip(again) {
-                results[index] = Some(reply.and_then(is_one));
+            let mut again = queries.read_page(&[], &calls).await?.replies.into_iter();
+            for index in indexes {
+                let reply = again.next().unwrap_or_else(|| Err(missing()));
+                results[index] = reply.and_then(is_one);
             }
         }
-        let results = results.into_iter();
-        Ok(results
-            .map(|result| result.unwrap_or_else(|| Err(missing())))
-            .collect())
+        Ok(results)
     }
 }
 
