@@ -78,7 +78,7 @@ pub struct VerificationCost {
     pub facts: u64,
     /// The users who have them.
     pub users: u64,
-    /// CPU seconds of the server.
+    /// CPU seconds of the server, without those of an idle countd.
     pub server_cpu: f64,
 }
 
@@ -235,50 +235,77 @@ fn round(
     let timeout = Duration::from_secs(3 * scale.round_seconds);
     // The cost of countd without a round, from when it has assigned its partitions.
     sleep(Duration::from_secs(scale.round_seconds) / 3);
-    let usage = || -> Result<(f64, f64, Instant)> {
-        let server_cpu = server.cpu_ns()? as f64 / 1e9;
-        Ok((server_cpu, countd.cpu_seconds()?, Instant::now()))
-    };
-    let (idle, since) = (usage()?, Instant::now());
+    let idle = Usage::now(server, &countd)?;
     let begun = loop {
-        let now = usage()?;
+        let now = Usage::now(server, &countd)?;
         if control.call(BEGUN)? == "1" {
             break now;
         }
-        if since.elapsed() > timeout {
+        if idle.at.elapsed() > timeout {
             return Err("countd begins no round".into());
         }
         sleep(Duration::from_millis(20));
     };
-    let started = begun.2;
     loop {
         let finished: usize = control.call_words(&["EVAL", FINISHED, "0"])?.parse()?;
         if finished >= tables {
             break;
         }
-        if started.elapsed() > timeout {
+        if begun.at.elapsed() > timeout {
             let error = format!("a round has finished {finished} of {tables} tables");
             return Err(error.into());
         }
         sleep(Duration::from_millis(100));
     }
-    let ended = usage()?;
-    let seconds = (ended.2 - begun.2).as_secs_f64();
-    let waited = (begun.2 - idle.2).as_secs_f64();
-    let cost =
-        |idle: f64, begun: f64, ended: f64| ended - begun - (begun - idle) / waited * seconds;
+    let (used, unused) = (
+        Usage::now(server, &countd)?.since(&begun),
+        begun.since(&idle),
+    );
+    let part = used.seconds / unused.seconds;
     Ok(RoundCost {
         entities: scale.compared_entities,
         sample,
         is_first,
-        seconds,
-        server_cpu: cost(idle.0, begun.0, ended.0),
-        countd_cpu: cost(idle.1, begun.1, ended.1),
-        idle_server_cpu: (begun.0 - idle.0) / waited,
+        seconds: used.seconds,
+        server_cpu: used.server_cpu - part * unused.server_cpu,
+        countd_cpu: used.countd_cpu - part * unused.countd_cpu,
+        idle_server_cpu: unused.server_cpu / unused.seconds,
     })
 }
 
-/// Keeps the facts for users, and measures their first verification. Its rounds compare few entities.
+/// What the processes have used at a point in time.
+struct Usage {
+    at: Instant,
+    server_cpu: f64,
+    countd_cpu: f64,
+}
+
+/// What the processes have used in a time.
+struct Used {
+    seconds: f64,
+    server_cpu: f64,
+    countd_cpu: f64,
+}
+
+impl Usage {
+    fn now(server: &Server, countd: &Countd) -> Result<Usage> {
+        Ok(Usage {
+            server_cpu: server.cpu_ns()? as f64 / 1e9,
+            countd_cpu: countd.cpu_seconds()?,
+            at: Instant::now(),
+        })
+    }
+
+    fn since(&self, before: &Usage) -> Used {
+        Used {
+            seconds: (self.at - before.at).as_secs_f64(),
+            server_cpu: self.server_cpu - before.server_cpu,
+            countd_cpu: self.countd_cpu - before.countd_cpu,
+        }
+    }
+}
+
+/// Keeps the facts for users, and measures their first verification. The rounds meanwhile compare few entities.
 fn verification(target: &Target, scale: &CountdScale) -> Result<VerificationCost> {
     let target = &Target {
         metrics: Metrics::Facts { reverse: true },
@@ -292,24 +319,30 @@ fn verification(target: &Target, scale: &CountdScale) -> Result<VerificationCost
         target.run(&format!("reverse backfill {metric} --grace 0"), &off)?;
     }
     drop(countd);
-    let before = server.cpu_ns()?;
     let mut settings = settings(scale, 1_000_000);
-    settings[0].1 = "1".to_string();
-    let _countd = Countd::start_with(target, "all", &settings)?;
-    let (started, timeout) = (
-        Instant::now(),
-        Duration::from_secs(10 * scale.round_seconds),
-    );
+    let interval = Duration::from_secs(scale.round_seconds / 4);
+    settings[0].1 = interval.as_secs().to_string();
+    let countd = Countd::start_with(target, "all", &settings)?;
+    // A verification begins after half of the interval at least.
+    sleep(interval / 5);
+    let started = Usage::now(server, &countd)?;
+    sleep(interval / 5);
+    let idle = Usage::now(server, &countd)?;
+    let timeout = Duration::from_secs(10 * scale.round_seconds);
     while control.call(VERIFIED)? != "1" {
-        if started.elapsed() > timeout {
+        if idle.at.elapsed() > timeout {
             return Err("countd does not verify the facts of users".into());
         }
         sleep(Duration::from_millis(100));
     }
+    let (used, unused) = (
+        Usage::now(server, &countd)?.since(&idle),
+        idle.since(&started),
+    );
     Ok(VerificationCost {
         facts: scale.compared_entities / VERIFIED_PART * FACTS.iter().sum::<u64>(),
         users: USERS,
-        server_cpu: (server.cpu_ns()? - before) as f64 / 1e9,
+        server_cpu: used.server_cpu - unused.server_cpu / unused.seconds * used.seconds,
     })
 }
 
