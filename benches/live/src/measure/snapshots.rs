@@ -46,6 +46,8 @@ pub struct Snapshot {
     pub memory_bytes: Option<f64>,
     /// A timing for each BGSAVE.
     pub saves: Vec<Timing>,
+    /// A timing for each BGSAVE without compression by the server.
+    pub uncompressed_saves: Vec<Timing>,
     /// A timing for each load of the snapshot.
     pub loads: Vec<Timing>,
     /// A timing for each load of the append-only file.
@@ -71,12 +73,24 @@ pub fn measure(programs: &Programs, scale: &Scale) -> Result<Vec<Snapshot>> {
             aof_bytes: 0.0,
             memory_bytes,
             saves: Vec::new(),
+            uncompressed_saves: Vec::new(),
             loads: Vec::new(),
             aof_loads: Vec::new(),
         });
     }
-    for i in interleaved(snapshots.len(), scale.snapshots) {
-        snapshots[i].saves.push(save(&servers[i])?);
+    // Those with compression come last: their files are loaded.
+    for compression in ["no", "yes"] {
+        for server in &servers {
+            let setting = format!("CONFIG SET rdbcompression {compression}");
+            server.control()?.call(&setting)?;
+        }
+        for i in interleaved(snapshots.len(), scale.snapshots) {
+            let timing = save(&servers[i])?;
+            match compression {
+                "no" => snapshots[i].uncompressed_saves.push(timing),
+                _ => snapshots[i].saves.push(timing),
+            }
+        }
     }
     for server in &servers {
         write_append_only_file(&mut server.control()?)?;
