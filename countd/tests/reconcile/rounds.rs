@@ -175,8 +175,10 @@ mod of_keys {
 
 fn every_key_is_reached_in_sample_rounds(store: TestStore) {
     const OBJECTS: u64 = 500;
-    let settings = "interval_seconds = 1\nsample = 4\nmin_difference = 0\nmin_percent = 0";
-    let countd = Countd::start(&store.server, &config("now", settings));
+    const SAMPLE: u64 = 4;
+    let settings =
+        format!("interval_seconds = 1\nsample = {SAMPLE}\nmin_difference = 0\nmin_percent = 0");
+    let countd = Countd::start(&store.server, &config("now", &settings));
     let mut client = store.server.client();
     // Objects without facts.
     let objects: Vec<Vec<String>> = (1..=OBJECTS)
@@ -189,6 +191,7 @@ fn every_key_is_reached_in_sample_rounds(store: TestStore) {
             command.split(' ').map(str::to_owned).collect()
         })
         .collect();
+    let before = round(&store);
     client.pipeline(&objects);
     wait_until("all are corrected", || {
         differences(&store).len() as u64 == OBJECTS
@@ -199,10 +202,29 @@ fn every_key_is_reached_in_sample_rounds(store: TestStore) {
         .map(|entry| entry["round"].as_str())
         .collect();
     assert!(rounds.len() >= 2, "a round compares a sample: {rounds:?}");
+    // The first sweep that finds an object may have begun at the pace of sweeps without objects, and its last round ends early.
+    assert!(
+        last_round(&store) <= before + SAMPLE + 2,
+        "{before}: {rounds:?}"
+    );
     let ids: BTreeSet<&str> = entries.iter().map(|entry| entry["eid"].as_str()).collect();
     assert_eq!(ids.len() as u64, OBJECTS);
     assert_eq!(countd.api().counts(123)["like"], 0);
-    assert_invariants(&store.server, &config("now", settings));
+    assert_invariants(&store.server, &config("now", &settings));
+}
+
+/// The number of the last round that has begun.
+fn round(store: &TestStore) -> u64 {
+    let round = store.server.client().run("HGET countd:reconcile round");
+    round.trim_matches('"').parse().unwrap_or(0)
+}
+
+/// The last round that has corrected a counter.
+fn last_round(store: &TestStore) -> u64 {
+    let entries = audit(store);
+    let rounds = entries.iter().map(|entry| entry["round"].parse::<u64>());
+    let rounds: Vec<u64> = rounds.map(|round| round.expect("a number")).collect();
+    rounds.into_iter().max().expect("a correction")
 }
 
 /// Sweeps over the keys of a server without objects take several rounds.
@@ -227,6 +249,7 @@ fn lost_rows_that_nobody_reads_return() {
             eid,
         )
     };
+    let before = round(&store);
     for (table, eid) in (1..=ENTITIES).map(row) {
         client.ok(&format!("CTAB.DEL {table} {eid}"));
     }
@@ -235,6 +258,12 @@ fn lost_rows_that_nobody_reads_return() {
             client.run(&format!("CTAB.GET {table} {eid} {LIKE}")) == "(integer) 2"
         });
     }
+    // Twice the rounds of a sample of 1, the one that was under way, and one that ends a sweep early.
+    assert!(
+        last_round(&store) <= before + 4,
+        "{before}: {:?}",
+        audit(&store)
+    );
 }
 
 #[test]
