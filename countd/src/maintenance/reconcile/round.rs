@@ -259,6 +259,7 @@ impl Rounds {
                 record_lost(&self.context.store, [&table]).await?;
                 sweep.save().await?;
             }
+            comparer.follow_sweep(sweep.number());
             let mut left = rows.div_ceil(config.reconcile.sample);
             let of_rows = (Some(etype.clone()), partition);
             if left == 0 {
@@ -308,6 +309,7 @@ impl Rounds {
             }
             let mut sweep = KeySweep::new(&self.context, server, *partition).await?;
             sweep.resume().await?;
+            comparer.follow_sweep(sweep.number());
             let mut left = sweep.keys_of_round(sample).await?;
             while left > 0 {
                 let limit = left.min(PAGE as u64);
