@@ -243,27 +243,27 @@ fn lost_rows_that_nobody_reads_return() {
         let state = client.run("HGET countd:reconcile keys:0");
         state.trim_matches('"').ends_with("/0/0")
     });
-    let row = |eid: u64| {
-        (
-            store.counters("v1", &format!("note:{eid}"), PARTITIONS),
-            eid,
-        )
-    };
+    // A table that has lost most of its rows is rebuilt at once, so each loses one of several.
+    let mut tables: BTreeMap<String, Vec<u64>> = BTreeMap::new();
+    for eid in 1..=ENTITIES {
+        let table = store.counters("v1", &format!("note:{eid}"), PARTITIONS);
+        tables.entry(table).or_default().push(eid);
+    }
+    tables.retain(|_, eids| eids.len() > 1);
+    assert!(!tables.is_empty());
+    let lost = || tables.iter().map(|(table, eids)| (table, eids[0]));
     let before = round(&store);
-    for (table, eid) in (1..=ENTITIES).map(row) {
+    for (table, eid) in lost() {
         client.ok(&format!("CTAB.DEL {table} {eid}"));
     }
-    for (table, eid) in (1..=ENTITIES).map(row) {
+    for (table, eid) in lost() {
         wait_until("the row is back", || {
             client.run(&format!("CTAB.GET {table} {eid} {LIKE}")) == "(integer) 2"
         });
     }
     // Twice the rounds of a sample of 1, the one that was under way, and one that ends a sweep early.
-    assert!(
-        last_round(&store) <= before + 4,
-        "{before}: {:?}",
-        audit(&store)
-    );
+    let last = last_round(&store);
+    assert!((before..=before + 4).contains(&last), "{before}: {last}");
 }
 
 #[test]
