@@ -21,7 +21,7 @@ use std::collections::BTreeSet;
 const MAX_TRACE: usize = 128;
 
 /// The number of arguments of a check.
-const ARGUMENTS: usize = 17;
+const ARGUMENTS: usize = 16;
 
 /// A counter that a commit checks.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,8 +44,6 @@ pub struct CheckItem {
     pub trace_id: Option<String>,
     /// The report to which the commit adds what it has found.
     pub report: Option<Id>,
-    /// The token of the entity's lock.
-    pub lock: Option<Id>,
     /// The counts by day, which are corrected with the counter.
     pub days: Option<DayNumbers>,
 }
@@ -89,9 +87,6 @@ impl Checks {
         let report = item.report.as_ref();
         self.keys
             .extend(report.map(|id| keys.check_report(id, partition)));
-        let lock = item.lock.as_ref();
-        self.keys
-            .extend(lock.map(|_| keys.rebuild_lock(&item.entity)));
         let days = item.days.iter();
         self.keys
             .extend(days.flat_map(|days| days.keys().iter().cloned()));
@@ -174,7 +169,6 @@ impl CommitSection for Checks {
                 .arg(item.source.as_str())
                 .arg(truncate(item.trace_id.as_deref().unwrap_or("-"), MAX_TRACE))
                 .arg(u8::from(item.report.is_some()))
-                .arg(item.lock.as_ref().map_or("", Id::as_str))
                 .arg(u8::from(item.days.is_some()))
                 .arg(
                     item.days

@@ -38,7 +38,6 @@ impl UserCheck {
             source: name("user"),
             trace_id: None,
             report: self.report,
-            lock: None,
             days: None,
         }
     }

@@ -11,9 +11,8 @@
 -- any: the maximum length of the audit, the thresholds (difference and percent), the time, and the field of archived days for
 -- corrections; of each check the row, length, minimum length and idx of the counter, type and ID of the entity, the metric, what the
 -- batch adds before the entry, the number of facts, `correct`, `exact` or `report`, the round, the source, the trace ID, 1 if there is a
--- report or 0, the token of the lock ('' without one), 1 if there are counts by day or 0, and the row of the total ('' if it is in a
--- Hash). Keys: of each check the counters, the audit, the differences, then the report, the lock, and the Hash of days, that of archived
--- days and the totals, if there are any.
+-- report or 0, 1 if there are counts by day or 0, and the row of the total ('' if it is in a Hash). Keys: of each check the counters, the
+-- audit, the differences, then the report, and the Hash of days, that of archived days and the totals, if there are any.
 --
 -- Adds to the reply: the number of checks, and of each the largest absolute difference and what was found (drift.lua).
 
@@ -71,10 +70,6 @@ local function read_check(cursor, state, refuse)
   check.prefix, check.expected, check.mode = take_number(cursor), take_number(cursor), take(cursor)
   check.round, check.source, check.trace = take(cursor), take(cursor), take(cursor)
   check.report = take(cursor) == '1' and take_key(cursor) or nil
-  local token = take(cursor)
-  if token ~= '' then
-    check.lock = { key = take_key(cursor), token = token }
-  end
   local is_daily, total_row, day_keys = take(cursor) == '1', take(cursor), nil
   if is_daily then
     day_keys = { take_key(cursor), take_key(cursor), take_key(cursor) }
@@ -115,9 +110,6 @@ local function checks_require_permission(check)
     require_permission('HSETNX', check.report, 'f', 1)
     require_permission('EXPIRE', check.report, 1)
   end
-  if check.lock then
-    require_permission('DEL', check.lock.key)
-  end
 end
 
 -- The first check of a counter is reported: a later one finds what the first one has corrected.
@@ -142,14 +134,6 @@ local function finish_check(check, field)
   end
   if check.report then
     report_check(check)
-  end
-end
-
--- requires: GET {rebuild}
--- requires: DEL {rebuild}
-local function release(lock)
-  if redis.call('GET', lock.key) == lock.token then
-    redis.call('DEL', lock.key)
   end
 end
 
@@ -197,9 +181,6 @@ local function write_checks(state)
   end
   for _, check in ipairs(state.checks) do
     finish_check(check, state.field)
-    if check.lock then
-      release(check.lock)
-    end
   end
 end
 

@@ -19,18 +19,22 @@ local function drift_require_permission(key)
   require_permission('HDEL', key, 'f')
 end
 
--- Counts the rounds in a row in which a counter was above the thresholds: `{rounds}/{last round}`. Rounds begin with 1.
+-- Counts the rounds in a row in which a counter was above the thresholds: `{rounds}/{last round}`. Rounds begin with 1. Checks of
+-- one round count once: the first one corrects the counter, so it is right when the others compare it.
 -- requires: HLEN {drift}
 -- requires: HGET {drift} f
 -- requires: HSET {drift} f 1
 -- requires: HDEL {drift} f
 local function note_drift(key, field, above, round)
-  if not above then
-    redis.call('HDEL', key, field)
-  elseif round ~= '0' then
-    local rounds, last = (redis.call('HGET', key, field) or ''):match('^(%d+)/(%d+)$')
-    if last ~= round and (rounds or redis.call('HLEN', key) < MAX_DRIFT) then
-      redis.call('HSET', key, field, string.format('%d/%s', (rounds or 0) + 1, round))
+  local noted = redis.call('HGET', key, field)
+  local rounds, last = (noted or ''):match('^(%d+)/(%d+)$')
+  if last == round then
+    return
+  elseif not above then
+    if noted then
+      redis.call('HDEL', key, field)
     end
+  elseif round ~= '0' and (rounds or redis.call('HLEN', key) < MAX_DRIFT) then
+    redis.call('HSET', key, field, string.format('%d/%s', (rounds or 0) + 1, round))
   end
 end

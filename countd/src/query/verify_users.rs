@@ -109,7 +109,7 @@ impl UserVerifier {
         }))
     }
 
-    /// Adds users who were read. A user is verified at most once in `reconcile.user_seconds`.
+    /// Adds users who were read. This process verifies a user at most once in `reconcile.user_seconds`.
     pub fn add(&self, uids: &[Id]) {
         let shared = &self.0;
         if !shared.is_enabled {
@@ -232,7 +232,6 @@ impl Work {
                 facts: Vec::new(),
                 mode: CheckMode::Correct,
                 report: None,
-                lock: None,
                 round: 0,
                 source: source.clone(),
                 trace_id: None,

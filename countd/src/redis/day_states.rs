@@ -7,7 +7,7 @@ use crate::domain::event::now_ms;
 use crate::domain::ids::Name;
 use crate::redis::store::Store;
 use redis::RedisError;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// Commands that this file sends.
 pub const PERMISSIONS: &[&str] = &["HGETALL {days_init}", "HSET {days_init} f v"];
@@ -51,6 +51,16 @@ pub async fn read_states(store: &Store) -> Result<HashMap<Name, DaysState>, Redi
     let states = states
         .filter_map(|(metric, state)| Some((Name::new(metric).ok()?, DaysState::parse(&state))));
     Ok(states.collect())
+}
+
+/// The metrics of which all counts are known by day.
+///
+/// # Errors
+/// Redis failed.
+pub async fn complete_days(store: &Store) -> Result<HashSet<Name>, RedisError> {
+    let states = read_states(store).await?.into_iter();
+    let complete = states.filter(|(_, state)| matches!(state, DaysState::On(_)));
+    Ok(complete.map(|(metric, _)| metric).collect())
 }
 
 /// The metrics that have counts by day, or had them before they were switched off.

@@ -8,7 +8,7 @@ use crate::domain::error::{Problem, StoreError};
 use crate::domain::ids::{Entity, Name};
 use crate::facts::{CardSource, CounterField};
 use crate::redis::day::DayNumbers;
-use crate::redis::day_states::{DaysState, read_states};
+use crate::redis::day_states::complete_days;
 use crate::redis::layout::Authors;
 use crate::storage::locator::Locator;
 use crate::storage::schema::user_schema_id;
@@ -168,9 +168,7 @@ impl Shared {
         if self.catalog.config.metrics.daily().next().is_none() {
             return Ok(HashSet::new());
         }
-        let states = read_states(&self.store).await?.into_iter();
-        let complete = states.filter(|(_, state)| matches!(state, DaysState::On(_)));
-        Ok(complete.map(|(metric, _)| metric).collect())
+        Ok(complete_days(&self.store).await?)
     }
 
     fn field(

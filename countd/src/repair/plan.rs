@@ -8,7 +8,7 @@ use crate::domain::ids::{Entity, Name};
 use crate::domain::keys::StoragePhase;
 use crate::facts::{CardSource, CounterField, FactStores};
 use crate::redis::day::DayNumbers;
-use crate::redis::day_states::{DaysState, read_states};
+use crate::redis::day_states::complete_days;
 use crate::redis::layout::Authors;
 use crate::redis::store::Store;
 use crate::storage::catalog::Catalog;
@@ -98,9 +98,7 @@ impl Planner {
             return Ok(plan.clone());
         }
         if self.daily.is_none() {
-            let states = read_states(&self.store).await?.into_iter();
-            let daily = states.filter(|(_, state)| matches!(state, DaysState::On(_)));
-            self.daily = Some(daily.map(|(metric, _)| metric).collect());
+            self.daily = Some(complete_days(&self.store).await?);
         }
         let plan = self.plan(etype).await?.map(Arc::new);
         self.plans.insert(etype.clone(), plan.clone());

@@ -1,7 +1,9 @@
 //! Retries dead letters.
 //!
 //! A check may have corrected the counter that an event could not change. The fact itself tells what the counter has to be, so a retried
-//! event of a fact leaves the counter of its entity alone, and a check of it follows. Whether timelines list the fact is read again, too.
+//! event of a fact leaves the counter of its entity alone, and a check of it follows. An event that counts by day changes the counter, since
+//! only the event tells its day, and the check that follows takes back what an earlier one has added. Whether timelines list the fact is read
+//! again, too.
 //!
 //! A counter of a user that was corrected since then includes the event: the audit tells. It is not changed again.
 //!
@@ -16,6 +18,7 @@ use crate::facts::{CardSource, FactStores, recount, recount_permissions};
 use crate::log::dead_letters::{StoredDeadLetter, delete};
 use crate::log::{EntryKind, renumber};
 use crate::redis::call::RedisCall;
+use crate::redis::day_states::{self, complete_days};
 use crate::redis::permissions::Permissions;
 use crate::redis::script::{CounterBackend, SOURCES, ScriptTemplate};
 use crate::redis::store::Store;
@@ -33,12 +36,23 @@ const MAX_AUDIT: usize = 10_000;
 /// What the audit names as the source of the corrections.
 const SOURCE: &str = "check";
 
+/// The check that follows a retried event.
+struct FollowingCheck {
+    check: Check,
+    /// The metric, and where its facts are.
+    metric: Name,
+    source: CardSource,
+    /// Whether the event leaves the counter alone.
+    replaces_event: bool,
+}
+
 /// The permissions that [`retry`] requires.
 pub fn retry_permissions(backend: CounterBackend) -> Permissions {
     RETRY
         .required_permissions(backend)
         .and(recount_permissions(backend))
         .and(Permissions::of_commands(PERMISSIONS))
+        .and(Permissions::of_commands(day_states::PERMISSIONS))
 }
 
 /// Moves a dead letter back to the end of its log, atomically. A check is only removed: what it expects was counted earlier. Returns false
@@ -58,8 +72,11 @@ pub async fn retry(
         return Ok(false);
     }
     let corrected = corrected_counters(store, config, dead_letter).await?;
-    let check = event(dead_letter).and_then(|event| check(store, config, &event));
-    recount(store, check.iter().map(|(_, _, source)| source)).await?;
+    let check = match event(dead_letter) {
+        Some(event) => check(store, config, &event).await?,
+        None => None,
+    };
+    recount(store, check.iter().map(|check| &check.source)).await?;
     let call = call(store, config, (dead_letter, check), &corrected);
     let reply = match call.send(store).await {
         // Nothing was changed.
@@ -207,21 +224,21 @@ fn payload(
 fn call(
     store: &Store,
     config: &Config,
-    (dead_letter, check): (&StoredDeadLetter, Option<(Check, Name, CardSource)>),
+    (dead_letter, check): (&StoredDeadLetter, Option<FollowingCheck>),
     corrected: &BTreeSet<(Id, Name)>,
 ) -> RedisCall {
     let keys = store.keys();
     let partition = dead_letter.partition;
     let event = event(dead_letter);
     let mut all = vec![keys.dead(partition), keys.log(partition)];
-    let source = check.iter().flat_map(|(_, _, source)| source.keys());
+    let source = check.iter().flat_map(|check| check.source.keys());
     all.extend(source.cloned());
     let mut call = RedisCall::script(RETRY.on(store.backend()), &all);
     call.cmd.arg(&dead_letter.id).arg(&dead_letter.kind);
     call.cmd.arg(payload(
         dead_letter,
         event.as_ref(),
-        check.is_some(),
+        check.as_ref().is_some_and(|check| check.replaces_event),
         corrected,
     ));
     match event.and_then(|event| reread(store, config, event)) {
@@ -233,7 +250,13 @@ fn call(
             call.cmd.arg("").arg("");
         }
     }
-    if let Some((check, metric, source)) = check {
+    if let Some(FollowingCheck {
+        check,
+        metric,
+        source,
+        ..
+    }) = check
+    {
         call.cmd.arg(check.to_json_head()).arg(metric.as_str());
         source.add_arguments(&mut call.cmd);
     }
@@ -248,20 +271,36 @@ fn event(dead_letter: &StoredDeadLetter) -> Option<Event> {
     }
 }
 
-/// The check of the counter of an event's entity. `None` if the consumer does not change it, or it does not count facts.
-fn check(store: &Store, config: &Config, event: &Event) -> Option<(Check, Name, CardSource)> {
-    let (name, metric) = config.metrics.get(event.metric.as_str())?;
+/// The check of the counter of an event's entity. `None` if the consumer does not change it, it does not count facts, or it cannot be checked:
+/// what was counted before its metric had counts by day is not known by day yet.
+async fn check(
+    store: &Store,
+    config: &Config,
+    event: &Event,
+) -> Result<Option<FollowingCheck>, StoreError> {
+    let Some((name, metric)) = config.metrics.get(event.metric.as_str()) else {
+        return Ok(None);
+    };
     let layout = store.layout();
-    let source = Sources::new(config, &layout).of_entity(name);
+    let counted_by = Sources::new(config, &layout).of_entity(name);
     let is_of_type = schema_id(event, config) == config.schema_of(&event.entity.etype).flatten();
     let has_fact = matches!(event.delta, 1 | -1) && is_of_type;
-    if event.counted || metric.daily || !has_fact || !matches!(source, Source::FactsBatched(_)) {
-        return None;
+    if event.counted || !has_fact || !matches!(counted_by, Source::FactsBatched(_)) {
+        return Ok(None);
+    }
+    if metric.daily && !complete_days(store).await?.contains(name) {
+        return Ok(None);
     }
     let stores = FactStores::new(store.keys(), store.backend(), config.facts.shards);
-    let source = stores.of(metric)?.card_source(name, &event.entity);
-    let check = Check::exact(&event.entity, Name::new(SOURCE).ok()?);
-    Some((check, name.clone(), source))
+    let (Some(facts), Ok(source)) = (stores.of(metric), Name::new(SOURCE)) else {
+        return Ok(None);
+    };
+    Ok(Some(FollowingCheck {
+        check: Check::exact(&event.entity, source),
+        metric: name.clone(),
+        source: facts.card_source(name, &event.entity),
+        replaces_event: !metric.daily,
+    }))
 }
 
 /// The fact to read again after an event is retried, if a timeline lists it: that of its user, or that of its entity. Later changes of the

@@ -3,10 +3,12 @@
 use super::setup::{
     EXACT_ROUNDS, LIKE, NO_ROUNDS, PARTITIONS, config, differences, forge, log_length,
 };
+use crate::days::setup::{history, sum, total};
 use crate::support::invariants::assert_invariants;
 use crate::support::stores::{TestStore, for_each_store, module, objects};
 use crate::support::{
-    Api, Countd, Settings, on_note, printed, run, set_schema, wait_until_drained, with,
+    Api, Countd, Settings, on_note, printed, run, set_schema, wait_until_days_are_kept,
+    wait_until_drained, with,
 };
 use countint_tests::{reply, wait_until};
 use serde_json::{Value as Json, json};
@@ -18,6 +20,7 @@ for_each_store! {
     two_checks_in_a_batch
     a_check_survives_kills_between_append_and_commit
     a_retried_dead_letter_does_not_count_twice
+    a_retried_dead_letter_does_not_count_twice_by_day
     external_events_switch_a_metric_off
 }
 
@@ -153,30 +156,51 @@ fn authors_key(store: &TestStore, entity: &str) -> String {
 }
 
 fn a_retried_dead_letter_does_not_count_twice(store: TestStore) {
+    let _countd = retry_a_corrected_event(&store, &config("batched", NO_ROUNDS));
+    assert_eq!(differences(&store), ["1"]);
+}
+
+/// The retried event counts in its day, and the check that follows takes back what an earlier one has added.
+fn a_retried_dead_letter_does_not_count_twice_by_day(store: TestStore) {
     let config = config("batched", NO_ROUNDS);
-    let serve = serve(&store, &config);
+    let config = config.replace("[metrics.like]\n", "[metrics.like]\ndaily = true\n");
+    let [serve, _consumer] = retry_a_corrected_event(&store, &config);
+    assert_eq!(total(&store, "like", "a-1"), 2);
+    let history = history(&serve.api(), "like", "a-1");
+    assert_eq!(sum(&history), 2, "{history}");
+    // The counter, the total and the days: by the first check, and by that of the retry.
+    let mut differences = differences(&store);
+    differences.sort();
+    assert_eq!(differences, ["-1", "-1", "-1", "1", "1", "1"]);
+}
+
+/// Retries the dead letter of a like that a check has counted. The counter stays.
+fn retry_a_corrected_event(store: &TestStore, config: &str) -> [Countd; 2] {
+    let serve = serve(store, config);
     let api = serve.api();
     let on_a = |uid: u64| json!({ "etype": "note", "eid": "a-1", "uid": uid });
     let likes = || api.ok(api.get("/counter/note/a-1"))["counts"]["like"].clone();
-    let key = authors_key(&store, "note:a-1");
+    let key = authors_key(store, "note:a-1");
     let mut client = store.server.client();
     client.ok(&format!("LPUSH {key} x"));
-    let _consumer = consume(&store, &config);
+    let consumer = consume(store, config);
+    let daily = config.matches("daily = true").count();
+    wait_until_days_are_kept(std::slice::from_ref(&store.server), daily);
     api.act("like", on_a(1));
     wait_until_drained(&store.server, PARTITIONS);
-    let dead = || printed(&run(&store.server, &config, &["dead", "list"]));
+    let dead = || printed(&run(&store.server, config, &["dead", "list"]));
     assert_eq!(dead().lines().count(), 1);
     client.ok(&format!("DEL {key}"));
     api.act("like", on_a(2));
     // The check counts the fact whose event is a dead letter.
     let report = ["reconcile", "--entity", "note", "a-1"];
-    assert!(run(&store.server, &config, &report).status.success());
+    assert!(run(&store.server, config, &report).status.success());
     assert_eq!(likes(), 2);
-    printed(&run(&store.server, &config, &["dead", "retry", "--all"]));
+    printed(&run(&store.server, config, &["dead", "retry", "--all"]));
     wait_until_drained(&store.server, PARTITIONS);
     assert_eq!(dead(), "");
     assert_eq!(likes(), 2);
-    assert_eq!(differences(&store), ["1"]);
+    [serve, consumer]
 }
 
 #[test]

@@ -35,10 +35,14 @@ fn a_consumer_rebuilds_counters_when_it_starts(store: TestStore) {
     forge(&store, "note:4", READ, -3);
     countd.stop();
     let config = format!("{config}[counter.rebuild]\nenabled = true\n");
+    // Until both run, another process has the lock.
+    let mut client = store.server.client();
+    client.ok("SET countd:migrate other");
     let processes = ["consume", "all"].map(|command| {
         let config = &config;
         Countd::with(&store.server, &Settings { command, config })
     });
+    client.ok("DEL countd:migrate");
     let api = processes[1].api();
     let counts = || (1..=5).map(|eid| api.counts(eid)["read"].clone());
     wait_until("the counters are rebuilt", || counts().eq(1..=5));
@@ -48,5 +52,13 @@ fn a_consumer_rebuilds_counters_when_it_starts(store: TestStore) {
         (of("2"), of("4"), corrected.len()),
         (Some(-700), Some(3), 2)
     );
-    wait_until("the rebuilds have ended", || leftovers(&store).is_empty());
+    let logs = |line: &str| {
+        let logs = processes.iter().map(Countd::log);
+        logs.filter(|log| log.contains(line)).count()
+    };
+    wait_until("one of them knows of the rebuild", || {
+        logs("counters were rebuilt by another process") == 1
+    });
+    assert_eq!(logs("counters are rebuilt"), 1);
+    assert!(leftovers(&store).is_empty(), "{:?}", leftovers(&store));
 }

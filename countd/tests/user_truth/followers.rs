@@ -1,9 +1,9 @@
 //! Followers: the number of facts on a user.
 
-use super::{CONFIG, PARTITIONS, audit, field, forge, wait_for_sweep};
+use super::{CONFIG, PARTITIONS, audit, field, forge, slots, wait_for_sweep};
 use crate::support::stores::{TestStore, for_each_store};
-use crate::support::{Api, Countd, wait_until_drained};
-use countint_tests::wait_until;
+use crate::support::{Api, Countd, metric, wait_until_drained};
+use countint_tests::{reply, wait_until};
 use serde_json::json;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
@@ -12,6 +12,7 @@ for_each_store! {
     [module objects plain cluster cluster_objects]
     forged_followers_are_corrected_and_audited
     followers_are_exact_while_they_change
+    differences_that_were_corrected_or_have_no_counter_are_forgotten
 }
 
 fn follow(api: &Api, uid: &str, followed: &str) {
@@ -98,4 +99,40 @@ fn followers_are_exact_while_they_change(store: TestStore) {
     for uid in ["1", "2", "3", "4", "5", "6"] {
         assert_eq!(followers(&api, uid), 0, "followers of {uid}");
     }
+}
+
+/// The fields of all Hashes of differences: the key, the field and its value.
+fn noted(store: &TestStore) -> Vec<[String; 3]> {
+    let mut client = store.server.client();
+    let mut noted = Vec::new();
+    for slot in slots(store) {
+        let key = format!("countd:drift{slot}");
+        let pairs = reply::array(client.call(&["HGETALL", &key]));
+        let pairs: Vec<String> = pairs.into_iter().map(reply::text).collect();
+        let fields = pairs
+            .chunks(2)
+            .map(|pair| [key.clone(), pair[0].clone(), pair[1].clone()]);
+        noted.extend(fields);
+    }
+    noted
+}
+
+fn differences_that_were_corrected_or_have_no_counter_are_forgotten(store: TestStore) {
+    let countd = Countd::start(&store.server, CONFIG);
+    let api = countd.api();
+    follow(&api, "1", "7");
+    wait_until_drained(&store.server, PARTITIONS);
+    // Their metrics, counters and types were removed from the configuration.
+    let slot = slots(&store).pop().expect("a slot");
+    let removed = ["note:1:removed", "removed:1:like", "user:1:removed"];
+    for field in removed {
+        let key = format!("countd:drift{slot}");
+        store.server.client().call(&["HSET", &key, field, "3/1"]);
+    }
+    forge(&store, "7", 1, 10);
+    wait_until("the counter is corrected", || followers(&api, "7") == 1);
+    wait_until("nothing is noted", || noted(&store).is_empty());
+    wait_until("all have converged", || {
+        metric(&api, "countd_unconverged") == 0
+    });
 }

@@ -45,10 +45,7 @@ pub fn add_check(
         return Ok(());
     }
     let mut is_corrected = false;
-    for (index, (metric, expected)) in check.checks.iter().enumerate() {
-        // The commit that checks the last counter releases the lock.
-        let is_last = index + 1 == check.checks.len();
-        let lock = check.lock.clone().filter(|_| is_last);
+    for (metric, expected) in &check.checks {
         let item = |metric: &Name, prefix| CheckItem {
             expected: *expected,
             prefix,
@@ -59,7 +56,6 @@ pub fn add_check(
             source: check.source.clone(),
             trace_id: check.trace_id.clone(),
             report: check.report.clone(),
-            lock,
             days: None,
         };
         let added = is_settled.then(|| add_counter(increments, (&entity, partition), metric, item));

@@ -51,9 +51,6 @@ pub struct Check {
     /// The report to which the commit adds what it has found.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub report: Option<Id>,
-    /// The token of the entity's lock, which the commit releases.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub lock: Option<Id>,
     /// The round of the reconciliation; 0 outside of one.
     #[serde(default)]
     pub round: u64,
@@ -74,7 +71,6 @@ impl Check {
             facts: Vec::new(),
             mode: CheckMode::Exact,
             report: None,
-            lock: None,
             round: 0,
             source,
             trace_id: None,
@@ -119,7 +115,7 @@ mod tests {
     #[test]
     fn scripts_complete_the_json_form() {
         let short = r#"{"etype":"note","eid":"7","source":"check"}"#;
-        let all = r#"{"etype":"note","eid":"7","mode":"exact","report":"r","lock":"l","round":9,"source":"rebuild","traceId":"t"}"#;
+        let all = r#"{"etype":"note","eid":"7","mode":"exact","report":"r","round":9,"source":"rebuild","traceId":"t"}"#;
         for json in [short, all] {
             let head = check(json).expect("an entry").to_json_head();
             let completed = format!(r#"{head},"checks":[["like",17],["fav",1099511627775]]}}"#);

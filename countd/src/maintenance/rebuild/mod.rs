@@ -33,6 +33,7 @@ pub use report::{MetricReport, Report};
 pub use run::Progress;
 
 use crate::domain::config::Config;
+use crate::domain::event::now_ms;
 use crate::log::Streams;
 use crate::log::archive::check_owner;
 use crate::maintenance::storage::Lease;
@@ -102,14 +103,33 @@ pub async fn rebuild(
     options: &Options,
     progress: Progress<'_>,
 ) -> Result<Report, RebuildError> {
+    let report = rebuild_unless_ended(store, config, (options, None), progress).await?;
+    Ok(report.unwrap_or_default())
+}
+
+/// Like [`rebuild`]. Does nothing, and returns `None`, if one has ended since this time, in milliseconds since 1970.
+async fn rebuild_unless_ended(
+    store: &Store,
+    config: &Arc<Config>,
+    (options, since): (&Options, Option<u64>),
+    progress: Progress<'_>,
+) -> Result<Option<Report>, RebuildError> {
     store.refresh_layout().await?;
     let lease = Lease::acquire(store, || ()).await?;
+    if let Some(since) = since
+        && state::last_end(store)
+            .await?
+            .is_some_and(|end| end >= since)
+    {
+        lease.release().await;
+        return Ok(None);
+    }
     let result = run(store, config, options, lease, progress).await;
     // A rebuild that continues sets holds again.
     if result.is_err() {
         let _ = state::release_holds(store).await;
     }
-    result
+    result.map(Some)
 }
 
 async fn run(
@@ -158,6 +178,9 @@ async fn run(
     }
     State::discard(store).await?;
     cleanup::clean_up(store, config).await?;
+    if !options.dry_run {
+        state::record_end(store).await?;
+    }
     let Run { lease, report, .. } = run;
     lease.release().await;
     Ok(report)
@@ -179,7 +202,8 @@ impl Run<'_> {
     }
 }
 
-/// Rebuilds counters from the first entry on, if the configuration says so. Retries until it is done or `stopping` turns true.
+/// Rebuilds counters from the first entry on, if the configuration says so. Retries until it is done, by this process or another one, or
+/// `stopping` turns true.
 pub async fn run_at_start(config: Arc<Config>, store: Store, mut stopping: watch::Receiver<bool>) {
     let dir = config.log.archive.dir().map(Path::to_owned);
     let (true, Some(dir)) = (config.counter.rebuild.enabled, dir) else {
@@ -191,14 +215,19 @@ pub async fn run_at_start(config: Arc<Config>, store: Store, mut stopping: watch
         dry_run: false,
         restart: false,
     };
+    let started = now_ms();
     loop {
         let mut progress = |step: &str, done, all| tracing::debug!(step, done, all, "rebuild");
         let result = tokio::select! {
-            result = rebuild(&store, &config, &options, &mut progress) => result,
+            result = rebuild_unless_ended(&store, &config, (&options, Some(started)), &mut progress) => result,
             _ = stopping.wait_for(|stop| *stop) => return,
         };
         match result {
-            Ok(report) => {
+            Ok(None) => {
+                tracing::info!("counters were rebuilt by another process");
+                return;
+            }
+            Ok(Some(report)) => {
                 let corrected: u64 = report.metrics.values().map(|of| of.corrected).sum();
                 tracing::info!(corrected, entries = report.replayed, "counters are rebuilt");
                 return;

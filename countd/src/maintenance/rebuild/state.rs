@@ -2,6 +2,7 @@
 
 use super::error::RebuildError;
 use super::observe::unexpected;
+use crate::domain::event::now_ms;
 use crate::domain::ids::Name;
 use crate::domain::keys::Partition;
 use crate::redis::call::RedisCall;
@@ -21,6 +22,8 @@ pub(super) const PERMISSIONS: &[&str] = &[
     "HSET {replay} f v",
     "EXPIRE {hold} 1",
     "UNLINK {hold}",
+    "HGET {reconcile} f",
+    "HSET {reconcile} f v",
 ];
 
 /// How long logs keep entries for a rebuild that was killed, in seconds.
@@ -32,6 +35,8 @@ const FROM: &str = "from";
 const METRICS: &str = "metrics";
 /// Exists while the shadows are deleted.
 const ENDED: &str = "ended";
+/// When the last rebuild ended: a field of the state of reconciliation, since that of a rebuild is deleted.
+const REBUILT: &str = "rebuilt";
 /// What precedes the number of a partition whose rows were compared.
 const DONE: &str = "done:";
 
@@ -114,6 +119,27 @@ impl State {
     pub async fn has_ended(store: &Store) -> Result<bool, RebuildError> {
         Ok(fields(store).await?.contains_key(ENDED))
     }
+}
+
+/// When the last rebuild ended, in milliseconds since 1970.
+///
+/// # Errors
+/// The store is unavailable.
+pub(super) async fn last_end(store: &Store) -> Result<Option<u64>, RebuildError> {
+    let mut cmd = redis::cmd("HGET");
+    cmd.arg(store.keys().reconciliation()).arg(REBUILT);
+    Ok(cmd.query_async(&mut store.commands()).await?)
+}
+
+/// Records that a rebuild ends.
+///
+/// # Errors
+/// The store is unavailable.
+pub(super) async fn record_end(store: &Store) -> Result<(), RebuildError> {
+    let mut cmd = redis::cmd("HSET");
+    cmd.arg(store.keys().reconciliation());
+    cmd.arg(REBUILT).arg(now_ms());
+    Ok(cmd.exec_async(&mut store.commands()).await?)
 }
 
 async fn fields(store: &Store) -> Result<HashMap<String, String>, RebuildError> {

@@ -5,7 +5,7 @@ use super::context::Context;
 use super::keys::KeyPage;
 use crate::domain::error::StoreError;
 use crate::domain::event::CheckMode;
-use crate::domain::ids::{Entity, Name};
+use crate::domain::ids::{Entity, Id, Name};
 use crate::domain::keys::Partition;
 use crate::facts::{Card, FactStores};
 use crate::maintenance::report::Report;
@@ -38,6 +38,8 @@ pub struct Comparer {
     /// The counters whose checks were appended.
     pub waiting: BTreeSet<(Entity, Name)>,
     rebuilder: Rebuilder,
+    /// The number of the sweep, which decides whose days are added up.
+    sweep: u64,
 }
 
 impl Comparer {
@@ -47,6 +49,8 @@ impl Comparer {
         let shards = catalog.config.facts.shards;
         let facts = FactStores::new(store.keys(), store.backend(), shards);
         Comparer {
+            // Entities that no sweep has found.
+            sweep: settings.round / catalog.config.reconcile.sample.max(1),
             planner: Planner::new(&context.catalog, &context.store),
             context: context.clone(),
             settings,
@@ -55,6 +59,11 @@ impl Comparer {
             waiting: BTreeSet::new(),
             rebuilder: Rebuilder::new(catalog.clone(), store.clone(), facts),
         }
+    }
+
+    /// Compares the entities of the sweep with this number from now on.
+    pub fn follow_sweep(&mut self, number: u64) {
+        self.sweep = number;
     }
 
     /// Rebuilds counters whose key holds another type or is too short. They cannot be compared.
@@ -177,14 +186,12 @@ impl Comparer {
         Ok(())
     }
 
-    /// Whether the sums of the days of an entity are compared in this round, which costs more than comparing the total. A sweep compares
-    /// those of a part of the entities, and as many sweeps as there are parts those of all.
+    /// Whether the sums of the days of an entity are compared in this sweep, which costs more than comparing the total.
     fn sums_days(&self, entity: &Entity) -> bool {
-        let sample = self.context.catalog.config.reconcile.sample;
-        let parts = sample.clamp(1, DAY_PARTS);
-        let hash = xxhash_rust::xxh3::xxh3_64(entity.eid.as_str().as_bytes());
-        let has_days = self.context.catalog.config.metrics.daily().next().is_some();
-        has_days && (hash.wrapping_add(self.settings.round / sample.max(1))).is_multiple_of(parts)
+        let config = &self.context.catalog.config;
+        let has_days = config.metrics.daily().next().is_some();
+        let parts = config.reconcile.sample.clamp(1, DAY_PARTS);
+        has_days && is_in_part(&entity.eid, self.sweep, parts)
     }
 
     /// Adds what a commit has found.
@@ -193,11 +200,36 @@ impl Comparer {
     }
 }
 
+/// Whether an entity is in the part of the entities that belongs to a sweep. As many sweeps in a row as there are parts have each entity once.
+fn is_in_part(eid: &Id, sweep: u64, parts: u64) -> bool {
+    let hash = xxhash_rust::xxh3::xxh3_64(eid.as_str().as_bytes());
+    (hash % parts + sweep % parts).is_multiple_of(parts)
+}
+
 /// A total of an entity. The exact comparison replaces a key of another type.
 fn total(reply: Option<Result<Value, StoreError>>, days: &DayNumbers) -> Result<Card, StoreError> {
     match reply {
         Some(Ok(reply)) => Ok(Card::Known(days.decode_total(reply)?)),
         Some(Err(StoreError::WrongType(_))) | None => Ok(Card::Large),
         Some(Err(error)) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sweeps_in_a_row_have_each_entity_once() {
+        for parts in [1, 3, DAY_PARTS] {
+            for first in [0, 7, u64::MAX - DAY_PARTS] {
+                for number in 0..100 {
+                    let eid = Id::new(number.to_string()).expect("an ID");
+                    let sweeps =
+                        (first..first + parts).filter(|sweep| is_in_part(&eid, *sweep, parts));
+                    assert_eq!(sweeps.count(), 1, "{number} from {first} on, {parts} parts");
+                }
+            }
+        }
     }
 }

@@ -44,6 +44,8 @@ pub struct KeySweep {
     run: String,
     cursor: u64,
     started: u64,
+    /// How many sweeps have ended.
+    number: u64,
     objects: Objects,
 }
 
@@ -80,6 +82,7 @@ impl KeySweep {
             field: format!("keys:{lowest}"),
             cursor: 0,
             started: now_ms(),
+            number: 0,
             objects: Objects::UNKNOWN,
         })
     }
@@ -95,9 +98,11 @@ impl KeySweep {
         let saved: Option<String> = cmd.query_async(&mut self.context.store.reads()).await?;
         let saved = saved.unwrap_or_default();
         let parts: Vec<&str> = saved.split('/').collect();
-        if let [run, cursor, started, now, before] = parts[..]
-            && run == self.run
-        {
+        let [run, cursor, started, number, now, before] = parts[..] else {
+            return Ok(());
+        };
+        self.number = number.parse().unwrap_or(0);
+        if run == self.run {
             self.cursor = cursor.parse().unwrap_or(0);
             self.started = started.parse().unwrap_or_else(|_| now_ms());
             self.objects = Objects {
@@ -106,6 +111,11 @@ impl KeySweep {
             };
         }
         Ok(())
+    }
+
+    /// The number of the sweep: how many have ended before it.
+    pub fn number(&self) -> u64 {
+        self.number
     }
 
     /// The number of keys.
@@ -139,6 +149,7 @@ impl KeySweep {
         cmd.arg(self.cursor).arg("COUNT").arg(limit);
         let (next, found): (u64, Vec<Vec<u8>>) = cmd.query_async(&mut self.server).await?;
         self.cursor = next;
+        self.number += u64::from(next == 0);
         let keys = self.context.store.keys();
         // An entity has facts of several metrics.
         let mut entities: BTreeMap<(Name, Id), bool> = BTreeMap::new();
@@ -174,7 +185,13 @@ impl KeySweep {
             };
         }
         let Objects { now, before } = self.objects;
-        let state = [self.cursor, self.started, now.into(), before.into()];
+        let state = [
+            self.cursor,
+            self.started,
+            self.number,
+            now.into(),
+            before.into(),
+        ];
         let state = state.map(|number| number.to_string()).join("/");
         let mut cmd = redis::cmd("HSET");
         cmd.arg(self.context.store.keys().reconciliation());

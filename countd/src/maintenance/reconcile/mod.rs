@@ -8,6 +8,7 @@ mod cards;
 mod command;
 mod compare;
 mod context;
+mod drift;
 mod keys;
 mod lost;
 mod permissions;

@@ -1,6 +1,6 @@
 //! The permissions that reconciliation requires.
 
-use super::{cards, command, compare, keys, round, rows};
+use super::{cards, command, compare, drift, keys, round, rows};
 use crate::facts::cards_permissions;
 use crate::redis::day_states;
 use crate::redis::layout::record_permissions;
@@ -11,7 +11,13 @@ use crate::repair::{append_permissions, check_now_permissions, lost_permissions}
 
 /// The permissions of rounds and of the command, without those to count facts.
 pub fn required_permissions(backend: CounterBackend) -> Permissions {
-    let mut commands = [keys::PERMISSIONS, round::PERMISSIONS, command::PERMISSIONS].concat();
+    let mut commands = [
+        keys::PERMISSIONS,
+        round::PERMISSIONS,
+        drift::PERMISSIONS,
+        command::PERMISSIONS,
+    ]
+    .concat();
     if backend == CounterBackend::Module {
         commands.extend(rows::PERMISSIONS);
     }

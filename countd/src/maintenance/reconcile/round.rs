@@ -2,16 +2,17 @@
 
 use super::compare::{Comparer, PAGE};
 use super::context::Context;
+use super::drift::check_drift;
 use super::keys::KeySweep;
 use super::lost::rebuild_lost;
 use super::rows::RowSweep;
-use crate::domain::config::USER;
 use crate::domain::error::StoreError;
 use crate::domain::event::CheckMode;
-use crate::domain::ids::{Entity, Id, Name};
+use crate::domain::ids::Name;
 use crate::domain::keys::{Partition, StoragePhase};
 use crate::domain::sweep_ages::{Sweep, SweepAges};
 use crate::maintenance::pace::Pace;
+use crate::maintenance::sums::SumSweep;
 use crate::redis::script::{CounterBackend, LoadedScript};
 use crate::repair::{CheckSettings, HotEntities, LostTable, other_processes, record_lost, settle};
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,11 +24,7 @@ pub(super) static LEASE: LazyLock<LoadedScript> =
     LazyLock::new(|| LoadedScript::writing(include_str!("../../lua/lease.lua")));
 
 /// Commands that this file sends.
-pub(super) const PERMISSIONS: &[&str] = &[
-    "HINCRBY {reconcile} f 1",
-    "HGET {reconcile} f",
-    "HGETALL {drift}",
-];
+pub(super) const PERMISSIONS: &[&str] = &["HINCRBY {reconcile} f 1", "HGET {reconcile} f"];
 
 /// What the audit names as the source of corrections.
 const SOURCE: &str = "reconcile";
@@ -37,10 +34,6 @@ const LOCK: Duration = Duration::from_secs(30);
 const SETTLE: Duration = Duration::from_secs(30);
 /// The interval between two looks for lost tables.
 const LOST_POLL: Duration = Duration::from_secs(2);
-/// A counter that differs in so many rounds in a row has not converged.
-const UNCONVERGED: u64 = 3;
-/// The number of Hashes that are read at once.
-const HASHES: usize = 100;
 
 /// Compares entities of the assigned partitions in rounds, until `stop` turns true. Each round compares the `hot` ones. Rebuilds the rows
 /// of lost tables at once. Records the age of the sweeps in `ages`.
@@ -93,6 +86,7 @@ pub async fn run(
 /// The state of the rounds of a process.
 struct Rounds {
     context: Context,
+    sums: SumSweep,
     hot: HotEntities,
     token: String,
     /// Where the next round begins if this one does not visit all partitions.
@@ -104,7 +98,9 @@ struct Rounds {
 
 impl Rounds {
     fn new(context: Context, hot: HotEntities, ages: SweepAges) -> Rounds {
+        let Context { store, catalog } = &context;
         Rounds {
+            sums: SumSweep::new(store.clone(), Arc::clone(&catalog.config)),
             context,
             hot,
             token: format!("{}-{:016x}", std::process::id(), fastrand::u64(..)),
@@ -152,8 +148,13 @@ impl Rounds {
             },
         );
         let mut pace = Pace::new(settings.entities_per_second);
-        self.check_drift(&mut comparer, &mut pace, partitions)
-            .await?;
+        check_drift(
+            &self.context,
+            &self.sums,
+            (&mut comparer, &mut pace),
+            partitions,
+        )
+        .await?;
         self.compare_hot(&mut comparer, &mut pace, partitions)
             .await?;
         self.sample_keys(&mut comparer, &mut pace, (partitions, deadline))
@@ -192,53 +193,6 @@ impl Rounds {
         cmd.arg(key).arg("round");
         let round: Option<u64> = cmd.query_async(&mut store.commands()).await?;
         Ok(round.unwrap_or(0))
-    }
-
-    /// Compares the counters that differed in the last rounds.
-    async fn check_drift(
-        &self,
-        comparer: &mut Comparer,
-        pace: &mut Pace,
-        partitions: &[Partition],
-    ) -> Result<(), StoreError> {
-        let store = &self.context.store;
-        let keys = store.keys();
-        let hashes: BTreeSet<String> = partitions.iter().map(|p| keys.drift(*p)).collect();
-        let hashes: Vec<String> = hashes.into_iter().collect();
-        let own: BTreeSet<Partition> = partitions.iter().copied().collect();
-        let mut unconverged = 0;
-        for hashes in hashes.chunks(HASHES) {
-            let mut pipe = redis::pipe();
-            for hash in hashes {
-                pipe.cmd("HGETALL").arg(hash);
-            }
-            let found: Vec<BTreeMap<String, String>> = pipe.query_async(&mut store.reads()).await?;
-            let mut entities: BTreeSet<(Name, Id)> = BTreeSet::new();
-            for (field, rounds) in found.iter().flatten() {
-                let Some(entity) = drifting(field) else {
-                    continue;
-                };
-                let home = match entity.etype.as_str() {
-                    USER => keys.of_user(&entity.eid),
-                    _ => keys.of_entity(&entity),
-                };
-                if own.contains(&home) {
-                    let rounds = rounds.split('/').next().and_then(|r| r.parse::<u64>().ok());
-                    unconverged += u64::from(rounds.unwrap_or(0) >= UNCONVERGED);
-                    entities.insert((entity.etype, entity.eid));
-                }
-            }
-            let entities = entities
-                .into_iter()
-                .map(|(etype, eid)| Entity { etype, eid });
-            let entities: Vec<Entity> = entities.collect();
-            for page in entities.chunks(PAGE) {
-                comparer.check(page).await?;
-                pace.add(page.len()).await;
-            }
-        }
-        metrics::gauge!("countd_unconverged").set(unconverged as f64);
-        Ok(())
     }
 
     /// Compares the entities with the most events since the last round.
@@ -305,6 +259,7 @@ impl Rounds {
                 record_lost(&self.context.store, [&table]).await?;
                 sweep.save().await?;
             }
+            comparer.follow_sweep(sweep.number());
             let mut left = rows.div_ceil(config.reconcile.sample);
             let of_rows = (Some(etype.clone()), partition);
             if left == 0 {
@@ -354,6 +309,7 @@ impl Rounds {
             }
             let mut sweep = KeySweep::new(&self.context, server, *partition).await?;
             sweep.resume().await?;
+            comparer.follow_sweep(sweep.number());
             let mut left = sweep.keys_of_round(sample).await?;
             while left > 0 {
                 let limit = left.min(PAGE as u64);
@@ -391,13 +347,4 @@ impl Rounds {
         call.arg(&self.token).arg(lifetime.as_millis() as u64);
         Ok(call.invoke_async(&mut store.commands()).await?)
     }
-}
-
-/// The entity of a field of the differences: `{etype}:{eid}:{metric}`.
-fn drifting(field: &str) -> Option<Entity> {
-    let mut parts = field.split(':');
-    Some(Entity {
-        etype: Name::new(parts.next()?).ok()?,
-        eid: Id::new(parts.next()?).ok()?,
-    })
 }

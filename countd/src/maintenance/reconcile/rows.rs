@@ -23,6 +23,8 @@ pub struct RowSweep {
     field: String,
     cursor: String,
     started: u64,
+    /// How many sweeps have ended.
+    number: u64,
     /// The number of rows of the table.
     rows: u64,
 }
@@ -37,6 +39,7 @@ impl RowSweep {
             field: format!("rows:{schema}:{etype}:{partition}"),
             cursor: "0".to_owned(),
             started: now_ms(),
+            number: 0,
             rows: 0,
         }
     }
@@ -59,8 +62,15 @@ impl RowSweep {
             self.started = started.parse().unwrap_or_else(|_| now_ms());
         }
         self.rows = rows;
+        let number = parts.next().and_then(|number| number.parse().ok());
+        self.number = number.unwrap_or(0);
         let rows_before = parts.next().and_then(|rows| rows.parse::<u64>().ok());
         Ok(rows_before.is_some_and(|before| before > rows.saturating_mul(2)))
+    }
+
+    /// The number of the sweep: how many have ended before it.
+    pub fn number(&self) -> u64 {
+        self.number
     }
 
     /// The number of rows. None if the key holds another type.
@@ -96,6 +106,7 @@ impl RowSweep {
             eid,
         });
         let is_last = next == "0";
+        self.number += u64::from(is_last);
         self.cursor = next;
         Ok((entities.collect(), is_last))
     }
@@ -111,7 +122,8 @@ impl RowSweep {
         let mut cmd = redis::cmd("HSET");
         cmd.arg(self.context.store.keys().reconciliation());
         cmd.arg(&self.field);
-        cmd.arg(format!("{}/{}/{}", self.cursor, self.started, self.rows));
+        let state = [self.started, self.number, self.rows].map(|number| number.to_string());
+        cmd.arg(format!("{}/{}", self.cursor, state.join("/")));
         cmd.exec_async(&mut self.context.store.commands()).await?;
         Ok(self.started)
     }

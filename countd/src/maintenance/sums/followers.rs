@@ -207,6 +207,14 @@ impl SumSweep {
         Ok(())
     }
 
+    /// Whether this counter of users counts facts on them.
+    pub fn counts_followers(&self, counter: &Name) -> bool {
+        let counted = self.counted();
+        counted
+            .iter()
+            .any(|counted| counted.counter.name() == counter)
+    }
+
     /// The counters that count facts on users.
     fn counted(&self) -> Vec<Counted> {
         let (layout, users) = (self.store.layout(), &self.config.users);
