@@ -1,7 +1,10 @@
 //! The API, request by request, with and without the module.
 
-use crate::support::stores::{TestStore, for_each_store};
-use crate::support::{Countd, assert_refused, on_note, wait_until_drained, with};
+use crate::support::stores::{TestStore, for_each_store, module};
+use crate::support::{
+    Countd, Settings, assert_refused, on_note, set_schema, wait_until_drained, with,
+};
+use countint_tests::reply;
 use serde_json::{Value as Json, json};
 
 fn a_fact_counts_once_and_immediately(TestStore { server, .. }: TestStore) {
@@ -365,4 +368,25 @@ for_each_store! {
     removing_an_absent_fact_changes_nothing_and_returns_the_count
     each_action_of_a_request_has_a_result
     batch_reads_and_pages_of_users
+}
+
+#[test]
+fn the_trace_of_a_traceparent_is_in_event_and_response() {
+    let store = module();
+    set_schema(&store.server, "");
+    let (command, config) = ("serve", "");
+    let countd = Countd::with(&store.server, &Settings { command, config });
+    let trace = "4bf92f3577b34da6a3ce929d0e0e4736";
+    let parent = format!("00-{trace}-00f067aa0ba902b7-01");
+    let headers = [("traceparent", parent.as_str())];
+    let body = on_note(1, 42);
+    let response = countd
+        .api()
+        .request("/action/comment", &headers, Some(&body));
+    assert_eq!(response.status, 200, "{}", response.json);
+    assert_eq!(response.header("x-trace-id"), trace);
+    let log = store.log(TestStore::partition("note:1", 1024));
+    let entries = store.server.client().call(&["XRANGE", &log, "-", "+"]);
+    let entries = reply::format(&entries);
+    assert!(entries.contains(trace), "{entries}");
 }

@@ -1,5 +1,6 @@
 //! Hot entities: `GET /hot`, and the cache of their counters.
 
+use crate::support::invariants::assert_invariants;
 use crate::support::stores::{TestStore, for_each_store};
 use crate::support::{Api, Countd, Settings, metric, on_note, set_schema, with};
 use countint_tests::{Client, Server, reply, wait_until};
@@ -110,6 +111,9 @@ fn hot_entities_of_all_processes_are_listed(store: TestStore) {
     wait_until("only the live process is listed", || {
         listed(&apis[0], 2).is_none()
     });
+    let (command, config) = ("consume", CONFIG);
+    let _consumer = Countd::with(&store.server, &Settings { command, config });
+    assert_invariants(&store.server, CONFIG);
 }
 
 for_each_store!([module plain cluster] hot_entities_of_all_processes_are_listed);

@@ -1,5 +1,6 @@
 //! Idempotency keys: a retry gets the first answer, and another request with the same key is rejected.
 
+use crate::support::invariants::assert_invariants;
 use crate::support::stores::{TestStore, for_each_store};
 use crate::support::{Api, Countd, Response, on_note, wait_until_drained, with};
 use serde_json::{Value as Json, json};
@@ -86,6 +87,7 @@ fn retry_gets_the_first_answer(TestStore { server, .. }: TestStore) {
         api.counts(1),
         json!({ "read": 2, "like": 2, "fav": 2, "comment": 2, "repost": 0 })
     );
+    assert_invariants(&server, CONFIG);
 }
 
 fn key_of_another_request_is_rejected(TestStore { server, .. }: TestStore) {

@@ -1,5 +1,6 @@
 //! Envelopes of outbox relays: each counts once, even if it is sent repeatedly or a process is killed.
 
+use crate::support::invariants::assert_invariants;
 use crate::support::stores::plain;
 use crate::support::{
     Api, Countd, Settings, metric, one_node_cluster, printed, run, set_schema, wait_until_drained,
@@ -355,4 +356,5 @@ fn events_of_a_relay_that_is_killed_count_once() {
     );
     assert_eq!(parked, Ok(2));
     assert_eq!(printed(&run(&server, CONFIG, &["dead", "list"])), "");
+    assert_invariants(&server, CONFIG);
 }

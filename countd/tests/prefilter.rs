@@ -1,5 +1,6 @@
 //! The prefilter: statuses of users who have not acted do not reach Redis, and no fact is ever denied.
 
+use crate::support::invariants::assert_invariants;
 use crate::support::{
     Api, Countd, Settings, assert_refused, metric, on_note, printed, run, set_schema,
 };
@@ -212,6 +213,7 @@ fn facts_are_never_denied_when_processes_and_redis_are_killed() {
     }
     assert!(!acknowledged.is_empty());
     assert!(metric(&api, "countd_prefilter_builds_total") >= 3);
+    assert_invariants(&server, CONFIG);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Repeatable metrics that count once for a user and an entity in a window of time.
 
+use crate::support::invariants::assert_invariants;
 use crate::support::stores::{TestStore, cluster, for_each_store};
 use crate::support::{Api, Countd, Settings, on_note, run, set_schema, wait_until_drained, with};
 use countint_tests::{Clock, Server};
@@ -79,6 +80,7 @@ fn a_user_counts_once_for_an_entity_in_a_window(TestStore { server, .. }: TestSt
         .parse()
         .expect("seconds");
     assert!((31_000_000..=31_536_000).contains(&left), "{left}");
+    assert_invariants(&server, CONFIG);
 }
 
 /// The answer of an idempotency key is that of its first request, also within a window.

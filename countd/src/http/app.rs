@@ -3,7 +3,6 @@
 use super::budget::BodyBudget;
 use super::jwt::{JwtVerifier, KeyFileError};
 use crate::domain::config::Config;
-use crate::domain::error::{Problem, StoreError};
 use crate::domain::health::Health;
 use crate::facts::FactStores;
 use crate::ingest::actions::Actions;
@@ -16,13 +15,12 @@ use crate::query::feed::Pages;
 use crate::query::prefilter::Prefilter;
 use crate::query::ranks::Ranks;
 use crate::query::reads::Queries;
-use crate::redis::store::{MAX_LAYOUT_AGE, Store};
+use crate::redis::store::Store;
 use crate::repair::Rebuilder;
 use crate::storage::authors::Authors;
 use crate::storage::catalog::Catalog;
 use crate::storage::hot::HotTracker;
 use metrics_exporter_prometheus::PrometheusHandle;
-use std::io;
 use std::ops::Deref;
 use std::sync::Arc;
 use tokio::sync::watch;
@@ -67,20 +65,6 @@ pub struct AppState {
 }
 
 impl App {
-    /// Checks that the process knows the current layout of the data. Without it, requests could use counters that were moved.
-    ///
-    /// # Errors
-    /// The layout could not be checked for [`MAX_LAYOUT_AGE`].
-    pub fn check_layout(&self) -> Result<(), Problem> {
-        if self.store.knows_layout() {
-            return Ok(());
-        }
-        let seconds = MAX_LAYOUT_AGE.as_secs();
-        let reason = format!("the layout of the data could not be checked for {seconds} seconds");
-        let error = io::Error::new(io::ErrorKind::TimedOut, reason);
-        Err(StoreError::Unavailable(error.into()).into())
-    }
-
     /// Creates the state. Must be called in a Tokio runtime.
     ///
     /// # Errors

@@ -21,8 +21,8 @@ pub struct RouteRules {
     pub app: App,
     /// The right of a token; `None` if no token is required.
     pub right: Option<Right>,
-    /// Whether clients are limited.
-    pub is_rate_limited: bool,
+    /// Whether the routes use the data: then clients are limited, and the process must know the layout of the data.
+    pub use_data: bool,
 }
 
 /// Assigns a trace ID, records the metrics and the log line, limits the length of the body, the time and the
@@ -84,15 +84,23 @@ async fn run(rules: RouteRules, request: Request, next: Next) -> Response {
 
 /// Runs a request if its client is within its limits and authorized. Limits come first, so that guessing tokens is limited, too.
 async fn admit(rules: &RouteRules, request: Request, next: Next) -> Response {
-    let authorized = async |mut request| match rules.right {
-        Some(right) => match auth::authorize(&rules.app, right, &mut request) {
+    let RouteRules { app, use_data, .. } = rules;
+    let authorized = async |mut request| {
+        let authorized = match rules.right {
+            Some(right) => auth::authorize(app, right, &mut request),
+            None => Ok(()),
+        };
+        let admitted = authorized.and_then(|()| match use_data {
+            true => Ok(app.store.check_layout()?),
+            false => Ok(()),
+        });
+        match admitted {
             Ok(()) => next.run(request).await,
             Err(problem) => problem.into_response(),
-        },
-        None => next.run(request).await,
+        }
     };
-    match rules.is_rate_limited {
-        true => rate_limit::limit_rate(&rules.app, request, authorized).await,
+    match use_data {
+        true => rate_limit::limit_rate(app, request, authorized).await,
         false => authorized(request).await,
     }
 }

@@ -17,7 +17,8 @@ use utoipa_axum::router::OpenApiRouter;
         Errors have a body of the media type `application/problem+json` (`ProblemDetails`, RFC 9457) with a code for programs and a \
         description for people. A request that is not valid HTTP/1.1 is answered with 400, a path or headers that are too long with \
         414 or 431; their bodies are the same.\n\n\
-        Each response has an `x-trace-id` header: the client's, if it is a valid ID, or a random one."
+        Each response has an `x-trace-id` header: the client's, if it is a valid ID, or else the trace ID of a valid `traceparent` (W3C Trace \
+        Context), or a random one."
     ),
     servers((url = "/api/v1"), (url = "/", description = "Short aliases of the same paths")),
     tags(

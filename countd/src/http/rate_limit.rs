@@ -107,8 +107,7 @@ pub async fn limit_rate<F: Future<Output = Response>>(
     };
     let (mut response, standings) = collect(async {
         let admitted = client.acquire_first(&app.limits).await;
-        // Here, because all routes to the data are limited.
-        if let Err(problem) = admitted.and_then(|()| app.check_layout()) {
+        if let Err(problem) = admitted {
             return problem.into_response();
         }
         request.extensions_mut().insert(client);

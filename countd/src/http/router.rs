@@ -25,16 +25,28 @@ use utoipa_axum::routes;
 struct RouteGroup {
     /// The right of a token; `None` if no token is required.
     right: Option<Right>,
+    /// Whether the routes use the data. The others are health checks, `/metrics` and the description of the API.
+    use_data: bool,
     routes: OpenApiRouter<App>,
 }
 
 impl RouteGroup {
-    fn new(right: Option<Right>, routes: OpenApiRouter<App>) -> RouteGroup {
-        RouteGroup { right, routes }
+    /// Routes that use the data.
+    fn of_data(right: Right, routes: OpenApiRouter<App>) -> RouteGroup {
+        RouteGroup {
+            right: Some(right),
+            use_data: true,
+            routes,
+        }
     }
 
-    fn is_rate_limited(&self) -> bool {
-        matches!(self.right, Some(Right::Read | Right::Write))
+    /// Other routes. Their clients are not limited.
+    fn operational(right: Option<Right>, routes: OpenApiRouter<App>) -> RouteGroup {
+        RouteGroup {
+            right,
+            use_data: false,
+            routes,
+        }
     }
 
     /// The routes, with the error responses of the middleware added to their descriptions.
@@ -43,7 +55,7 @@ impl RouteGroup {
         if self.right.is_some() {
             common.extend(errors::AuthErrorResponses::responses());
         }
-        if self.is_rate_limited() {
+        if self.use_data {
             common.extend(errors::RateLimitErrorResponses::responses());
         }
         for path in self.routes.get_openapi_mut().paths.paths.values_mut() {
@@ -102,13 +114,13 @@ fn all_groups() -> Vec<RouteGroup> {
         .routes(routes!(hot::hot))
         .routes(routes!(adjust::adjust));
     let mut groups = vec![
-        RouteGroup::new(Some(Right::Read), reads),
-        RouteGroup::new(Some(Right::Write), writes),
-        RouteGroup::new(Some(Right::Admin), administration),
+        RouteGroup::of_data(Right::Read, reads),
+        RouteGroup::of_data(Right::Write, writes),
+        RouteGroup::of_data(Right::Admin, administration),
     ];
     groups.extend(operational_groups());
     let description = OpenApiRouter::new().routes(routes!(operations::openapi));
-    groups.push(RouteGroup::new(None, description));
+    groups.push(RouteGroup::operational(None, description));
     groups
 }
 
@@ -119,8 +131,8 @@ fn operational_groups() -> [RouteGroup; 2] {
         .routes(routes!(operations::healthz))
         .routes(routes!(operations::readyz));
     [
-        RouteGroup::new(Some(Right::Admin), metrics),
-        RouteGroup::new(None, health),
+        RouteGroup::operational(Some(Right::Admin), metrics),
+        RouteGroup::operational(None, health),
     ]
 }
 
@@ -174,21 +186,21 @@ pub fn operational_router(
 }
 
 fn with_middleware(app: App, groups: impl IntoIterator<Item = RouteGroup>) -> Router {
-    let handle = |right, is_rate_limited| {
+    let handle = |right, use_data| {
         let rules = RouteRules {
             app: app.clone(),
             right,
-            is_rate_limited,
+            use_data,
         };
         from_fn_with_state(rules, middleware::handle)
     };
     let mut api = Router::new();
     for group in groups {
         let right = group.right.filter(|_| app.config.auth.is_enabled());
-        let is_rate_limited = group.is_rate_limited();
+        let use_data = group.use_data;
         let (routes, _) = group.routes.split_for_parts();
         let routes = Router::new().nest("/api/v1", routes.clone()).merge(routes);
-        api = api.merge(routes.route_layer(handle(right, is_rate_limited)));
+        api = api.merge(routes.route_layer(handle(right, use_data)));
     }
     api.fallback(errors::no_route.layer(handle(None, false)))
         .method_not_allowed_fallback(errors::no_method.layer(handle(None, false)))

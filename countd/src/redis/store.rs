@@ -15,6 +15,7 @@ use crate::redis::script::CounterBackend;
 use futures_util::future::select_ok;
 use redis::aio::{ConnectionLike, ConnectionManager, ConnectionManagerConfig};
 use redis::{Client, ConnectionAddr, RedisError};
+use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::RwLockReadGuard;
@@ -222,6 +223,20 @@ impl Store {
     /// Whether the layout is known: it was confirmed within [`MAX_LAYOUT_AGE`], or no migration and no backfill can change it.
     pub fn knows_layout(&self) -> bool {
         self.layout.age() < MAX_LAYOUT_AGE || !self.layout.load().can_change(&self.reverse)
+    }
+
+    /// Checks that this process [knows the layout](Self::knows_layout). Without it, a write could use counters that were moved.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`] if the layout could not be checked for [`MAX_LAYOUT_AGE`].
+    pub fn check_layout(&self) -> Result<(), StoreError> {
+        if self.knows_layout() {
+            return Ok(());
+        }
+        let seconds = MAX_LAYOUT_AGE.as_secs();
+        let reason = format!("the layout of the data could not be checked for {seconds} seconds");
+        let error = io::Error::new(io::ErrorKind::TimedOut, reason);
+        Err(StoreError::Unavailable(error.into()))
     }
 
     /// Whether the server has loaded the module. Data that was created without it does not use it.

@@ -169,7 +169,7 @@ fn an_erased_user_leaves_nothing_with_everything_on(store: TestStore) {
     for prefix in [
         format!("act:dedup:note:9:like:add:{ERASED}:k-1"),
         format!("act:dedup:note:9:read:{ERASED}:"),
-        format!("act:dedup:user:{ERASED}:unread:reset:-:k-3"),
+        format!("act:dedup:user:{ERASED}:unread:reset-user:-:k-3"),
         format!("act:limit:{ERASED}"),
         "rbm:like:note:".to_owned(),
         "s:fav:note:".to_owned(),

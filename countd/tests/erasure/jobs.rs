@@ -1,6 +1,7 @@
 //! Jobs: they are started once, wait for what they need, and can be read.
 
 use super::{CONFIG, PARTITIONS, Setup, entities, users, wait_until_done};
+use crate::support::invariants::assert_invariants;
 use crate::support::stores::{TestStore, cluster, module};
 use crate::support::{Countd, Settings, metric, set_schema, wait_until_drained};
 use countint_tests::{Server, reply, wait_until};
@@ -169,6 +170,7 @@ fn announcements_from_before_they_were_disabled_are_removed() {
     setup.erase(&format!("/user/{}", users::ERASED));
     let found = super::search::holders(&mut client, users::ERASED);
     assert!(found.is_empty(), "{found:#?}");
+    assert_invariants(&setup.store.server, CONFIG);
 }
 
 /// A node whose keys were visited before a slot moved to it.

@@ -6,6 +6,7 @@ mod groups;
 mod jobs;
 mod kills;
 mod late;
+mod nodes;
 mod rebuilds;
 mod rebuilds_of_users;
 mod reconciled;

@@ -4,6 +4,7 @@ use super::search::holders;
 use super::users::ERASED;
 use super::{CONFIG, PARTITIONS, Setup, config_with, on};
 use crate::support::Countd;
+use crate::support::invariants::assert_invariants;
 use crate::support::stores::{TestStore, for_each_store, module};
 use countint_tests::{reply, wait_until};
 use serde_json::json;
@@ -43,6 +44,7 @@ fn users_of_former_timelines_are_erased(store: TestStore) {
     let found = reply::array(client.ok("KEYS wtl:like:note:7*"));
     assert_eq!(found.len(), 1, "{found:?}");
     assert_eq!(setup.who("like", "note", "7"), ["42"]);
+    assert_invariants(&setup.store.server, config);
 }
 
 /// A timeline that a pass finds after the first one may be that of a fact which the pass did not see.

@@ -2,10 +2,10 @@
 
 use super::search::holders;
 use super::{CONFIG, PARTITIONS, Setup, config_with, on, with};
-use crate::support::dead_reasons;
 use crate::support::stores::{
     TestStore, cluster, for_each_store, module, move_days_back, plain, wait_until_compacted,
 };
+use crate::support::{Api, dead_reasons};
 use serde_json::{Value as Json, json};
 
 for_each_store! {
@@ -21,7 +21,11 @@ const SMALL: &str = "4123456789";
 
 /// What a user does and what is done to the user.
 pub fn act(setup: &Setup, uid: &str) {
-    let api = &setup.api;
+    act_through(&setup.api, uid);
+}
+
+/// [`act`] through any API.
+pub fn act_through(api: &Api, uid: &str) {
     for note in 1..=8 {
         let author = json!({ "author": 7 });
         api.act("like", with(on(&note.to_string(), uid), author));

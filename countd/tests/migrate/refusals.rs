@@ -3,7 +3,7 @@
 use super::setup::{CONFIG, PARTITIONS, assert_migrated, migrate, objects_of_numbers, start};
 use crate::support::stores::{TestStore, objects, plain};
 use crate::support::{
-    Countd, Settings, on_note, pause, printed, run, set_schema, wait_until_drained,
+    Api, Countd, Settings, on_note, pause, printed, run, set_schema, wait_until_drained,
 };
 use countint_tests::env::deadline;
 use countint_tests::{Server, wait_until};
@@ -159,6 +159,15 @@ fn objects_that_appear_later_are_named_and_added() {
     assert_migrated(&[&store.server]);
 }
 
+/// Waits until a process refuses requests.
+fn wait_for_refusal(api: &Api) {
+    let limit = Instant::now() + deadline(90);
+    while api.get("/counter/note/1").0 != 503 {
+        assert!(Instant::now() < limit, "gave up waiting for a refusal");
+        pause();
+    }
+}
+
 /// A process that cannot check the layout does not know where counters are.
 #[test]
 fn a_process_without_the_current_layout_answers_503() {
@@ -171,20 +180,54 @@ fn a_process_without_the_current_layout_answers_503() {
     let mut client = store.server.client();
     client.ok("RENAME countd:layout kept");
     client.ok("SET countd:layout damaged");
-    let limit = Instant::now() + deadline(90);
-    let response = loop {
-        let (status, response) = api.post("/action/like", &on_note(1, 2));
-        if status == 503 {
-            break response;
-        }
-        assert!(Instant::now() < limit, "gave up waiting for a refusal");
-        pause();
-    };
-    assert_eq!(response["code"], "unavailable", "{response}");
-    assert_eq!(api.get("/counter/note/1").0, 503);
+    wait_for_refusal(&api);
+    let adjustment =
+        json!({ "etype": "note", "eid": "1", "metric": "read", "add": 5, "reason": "a test" });
+    for (status, response) in [
+        api.get("/counter/note/1"),
+        api.post("/action/like", &on_note(1, 2)),
+        api.post("/counter/adjust", &adjustment),
+        api.delete("/entity/note/1"),
+        api.delete("/user/1"),
+    ] {
+        assert_eq!((status, &response["code"]), (503, &json!("unavailable")));
+    }
     assert_eq!(api.get("/healthz").0, 200);
     client.ok("RENAME kept countd:layout");
     wait_until("the layout is known again", || {
         api.get("/counter/note/1").0 == 200
     });
+    assert_eq!(api.counts(1)["read"], 0);
+    client.expect("HLEN countd:{jobs}", "(integer) 0");
+}
+
+/// Another process has started the job.
+#[test]
+fn a_process_without_the_current_layout_runs_no_jobs() {
+    let store = objects();
+    let (command, config): (_, &str) = ("all", &CONFIG);
+    set_schema(&store.server, config);
+    let countd = Countd::with(&store.server, &Settings { command, config });
+    let api = countd.api();
+    api.act("like", on_note(1, 7));
+    wait_until_drained(&store.server, PARTITIONS);
+    let mut client = store.server.client();
+    client.ok("RENAME countd:layout kept");
+    client.ok("SET countd:layout damaged");
+    wait_for_refusal(&api);
+    client.ok("HSET countd:{jobs}:1 target user:7 kind eraseUser state queued created 1");
+    client.ok("HSET countd:{jobs} user:7 1");
+    wait_until("the job was refused", || {
+        countd
+            .log()
+            .lines()
+            .any(|line| line.contains("jobs cannot be run now") && line.contains("30 seconds"))
+    });
+    client.expect("HGET countd:{jobs}:1 state", "queued");
+    client.ok("RENAME kept countd:layout");
+    wait_until("the job ends", || {
+        let (status, job) = api.get("/jobs/1");
+        status == 200 && job["state"] == "done"
+    });
+    assert_eq!(api.counts(1)["like"], 0);
 }

@@ -11,6 +11,15 @@ use std::collections::BTreeSet;
 const EID: &str = "114327608932745216";
 const UID: &str = "113984275610238976";
 
+/// The operations that require the right `admin`.
+const ADMINISTRATION: [(&str, &str); 5] = [
+    ("DELETE", "/entity/{etype}/{eid}"),
+    ("DELETE", "/user/{uid}"),
+    ("GET", "/hot"),
+    ("GET", "/jobs/{id}"),
+    ("POST", "/counter/adjust"),
+];
+
 fn is_line(operation: &Operation) -> bool {
     operation.path == "/actions"
 }
@@ -57,11 +66,10 @@ fn every_operation_requires_a_token_with_its_right() {
                 }
             }
         }
-        // Administration is not limited.
-        let expected = match operation.documents(429) {
-            false => "admin",
-            true if is_read(&operation) => "read",
-            true => "write",
+        let expected = match ADMINISTRATION.contains(&name) {
+            true => "admin",
+            false if is_read(&operation) => "read",
+            false => "write",
         };
         assert_eq!(permitted, [expected], "{name:?}");
     }
@@ -81,20 +89,31 @@ fn every_operation_is_limited_with_429() {
     let countd = start(&server, config);
     let api = countd.api();
     let all = api_operations(&api);
-    for operation in all.iter().filter(|operation| operation.documents(429)) {
+    for operation in &all {
+        assert!(operation.documents(429), "{:?}", operation.name());
         let mut responses = (0..100).map(|_| operation.send(&api, ""));
         let response = responses.find(|response| response.status == 429);
         assert_problem(&response.expect("a refusal"), "limited");
     }
-    let unlimited = all.iter().filter(|operation| !operation.documents(429));
-    let expected = [
-        ("DELETE", "/entity/{etype}/{eid}"),
-        ("DELETE", "/user/{uid}"),
-        ("GET", "/hot"),
-        ("GET", "/jobs/{id}"),
-        ("POST", "/counter/adjust"),
-    ];
-    assert_eq!(names(unlimited), BTreeSet::from(expected));
+}
+
+/// A token cannot be guessed by trying many, whatever right it has. Scrapes of `/metrics` are not limited.
+#[test]
+fn requests_with_a_wrong_token_are_limited() {
+    let server = Server::start();
+    let config = "[auth]\ntokens = [{ token = \"0123456789abcdef\", rights = [\"read\", \"write\", \"admin\"] }]\n\
+                  [limits]\nexempt = []\naddress = { per_second = 1, burst = 10 }\n";
+    let countd = start(&server, config);
+    let guess = countd.api().authorized("Bearer fedcba9876543210");
+    for operation in api_operations(&guess) {
+        let mut responses = (0..100).map(|_| operation.send(&guess, ""));
+        let response = responses.find(|response| response.status != 401);
+        assert_problem(&response.expect("a refusal"), "limited");
+    }
+    for _ in 0..20 {
+        let metrics = guess.request("/metrics", &[], None);
+        assert_problem(&metrics, "unauthorized");
+    }
 }
 
 #[test]

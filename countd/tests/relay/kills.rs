@@ -2,6 +2,7 @@
 
 use super::database::Kind;
 use super::{Shop, for_each_database};
+use crate::support::invariants::assert_invariants;
 use crate::support::{metric, wait_until_drained};
 use countint_tests::wait_until;
 
@@ -34,6 +35,7 @@ fn events_count_once_whatever_is_killed(kind: Kind) {
     shop.assert_liked(KILLS * EACH);
     assert_eq!(metric(&relay.api(), "countd_relay_failed"), 0);
     assert_eq!(shop.database.count("event_outbox_dead"), 0);
+    assert_invariants(&shop.server, &shop.config);
 }
 
 /// The kill that matters most: the events are in the log, and the rows are not yet deleted.
@@ -65,6 +67,7 @@ fn a_kill_between_log_and_commit_counts_no_event_twice(kind: Kind) {
     shop.assert_liked(1_000);
     assert_eq!(shop.duplicates(), 1_000);
     assert_eq!(shop.database.count("event_outbox_dead"), 1);
+    assert_invariants(&shop.server, &shop.config);
 }
 
 /// SIGTERM: what has been appended is also committed.
@@ -81,6 +84,7 @@ fn a_stopped_relay_leaves_no_events_to_repeat(kind: Kind) {
     shop.wait_until_relayed();
     shop.assert_liked(2_000);
     assert_eq!(shop.duplicates(), 0);
+    assert_invariants(&shop.server, &shop.config);
 }
 
 impl Shop {

@@ -14,10 +14,11 @@ impl Keys {
         )
     }
 
-    /// The deduplication key of a reset of a user's counter with an idempotency key.
+    /// The deduplication key of a reset of a user's counter with an idempotency key. Its operation differs from that of a reset of an
+    /// entity of the type `user`, whose metric can have the name of the counter.
     pub fn user_dedup(&self, uid: &Id, counter: &Name, key: &Id) -> String {
         self.tag(
-            format!("act:dedup:user:{uid}:{counter}:reset:-:{key}"),
+            format!("act:dedup:user:{uid}:{counter}:reset-user:-:{key}"),
             self.of_user(uid),
         )
     }
@@ -66,6 +67,15 @@ mod tests {
         assert_eq!(keys.event_ids(7), "act:events:7");
         let dedup = keys.dedup(&like, &note, "add", &uid, "k1");
         assert_eq!(dedup, "act:dedup:note:123456:like:add:42:k1");
+        // Resets of a counter of a user, and of a metric of an entity of the type `user`.
+        let (user, nobody) = (entity("user", "42"), Id::new("-").expect("an ID"));
+        let key = Id::new("k1").expect("an ID");
+        let resets = [
+            keys.user_dedup(&uid, &like, &key),
+            keys.dedup(&like, &user, "reset", &nobody, "k1"),
+        ];
+        assert_eq!(resets[0], "act:dedup:user:42:like:reset-user:-:k1");
+        assert_ne!(resets[0], resets[1]);
         let keys = Keys::new(1024, true, Crc16);
         assert_eq!(keys.event_ids(7), "act:events:{7}");
     }

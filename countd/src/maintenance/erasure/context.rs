@@ -1,8 +1,11 @@
 //! What the steps of jobs use, and how an attempt ends.
 
 use crate::domain::config::Config;
+use crate::domain::error::Problem;
 use crate::facts::FactStores;
 use crate::ingest::actions::Actions;
+use crate::maintenance::jobs::Lease;
+use crate::redis::run_id::run_ids;
 use crate::redis::store::Store;
 use crate::repair::Rebuilder;
 use crate::storage::authors::Authors;
@@ -31,6 +34,18 @@ pub(super) enum Outcome {
 }
 
 impl Erasure {
+    /// Records which servers there are when a pass begins.
+    pub(super) async fn begin_pass(&self, lease: &mut Lease) -> Result<(), Problem> {
+        lease.job.progress.servers = run_ids(&self.store).await?;
+        Ok(())
+    }
+
+    /// Whether a server was restarted or replaced since the pass began. It may have lost its last writes, so that what the pass has
+    /// removed from it is there again.
+    pub(super) async fn may_have_lost_writes(&self, lease: &Lease) -> Result<bool, Problem> {
+        Ok(run_ids(&self.store).await? != lease.job.progress.servers)
+    }
+
     pub fn new(config: Arc<Config>, store: Store) -> Erasure {
         let facts = FactStores::new(store.keys(), store.backend(), config.facts.shards);
         let catalog = Catalog::new(config, store.clone());

@@ -82,6 +82,7 @@ impl Erasure {
         entity: &Entity,
         examined: Option<u64>,
     ) -> Result<Deletion, Problem> {
+        self.store.check_layout()?;
         let keys = self.store.keys();
         let config = &self.catalog.config;
         let mut facts = Vec::new();
@@ -200,6 +201,7 @@ impl Erasure {
         lease: &Lease,
         uid: &Id,
     ) -> Result<Deletion, Problem> {
+        self.store.check_layout()?;
         let locations = self.user_locations(uid);
         let partition = self.store.keys().of_user(uid);
         let log = self.store.keys().log(partition);

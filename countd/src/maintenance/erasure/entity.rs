@@ -25,6 +25,7 @@ impl Erasure {
             let next = match lease.job.progress.step.as_str() {
                 // Before the facts: what they could not add is added before it is taken back.
                 "" => {
+                    self.begin_pass(lease).await?;
                     self.retry_dead_letters(lease).await?;
                     "facts"
                 }
@@ -78,7 +79,10 @@ impl Erasure {
                     }
                     self.remove_dead_letters(lease).await?;
                     self.remove_notes(entity).await?;
-                    return Ok(Outcome::Done);
+                    if !self.may_have_lost_writes(lease).await? {
+                        return Ok(Outcome::Done);
+                    }
+                    ""
                 }
             };
             lease.job.progress.step = next.to_owned();

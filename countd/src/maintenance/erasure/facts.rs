@@ -159,6 +159,7 @@ impl Erasure {
             let name = fact.metric.as_str();
             prepared.push(self.actions.prepare(name, &action, &trace_id).await?);
         }
+        self.store.check_layout()?;
         let mut removed = 0;
         for outcome in self.actions.execute_all(prepared).await {
             removed += u64::from(outcome?.changed);

@@ -23,7 +23,7 @@ pub async fn run(config: Arc<Config>, store: Store, mut stop: watch::Receiver<bo
     let rounds = async {
         loop {
             if let Err(error) = erasure.run_active(&jobs).await {
-                tracing::warn!(%error, "jobs cannot be read now");
+                tracing::warn!(%error, "jobs cannot be run now");
             }
             tokio::time::sleep(POLL_DELAY).await;
         }
@@ -57,6 +57,7 @@ impl Erasure {
     }
 
     async fn run_job(&self, job: (Target, Id)) -> Result<(), StoreError> {
+        self.store.check_layout()?;
         let Some(mut lease) = Lease::claim(&self.store, job, self.lease).await? else {
             return Ok(());
         };

@@ -222,6 +222,7 @@ impl Erasure {
             };
             let (next, found) = <(String, Vec<String>)>::from_redis_value(reply)
                 .map_err(|error| unexpected(error.to_string()))?;
+            self.store.check_layout()?;
             for eid in found {
                 let entity = Entity {
                     etype: etype.clone(),

@@ -8,8 +8,8 @@ use crate::domain::ids::{Entity, Id, Name};
 use crate::maintenance::jobs::Lease;
 
 impl Erasure {
-    /// Erases a user. A pass that finds no fact, no entity of the user and no changed counter is the last one. There are at least two: a
-    /// key can move while keys are scanned.
+    /// Erases a user. A pass that finds no fact, no entity of the user and no changed counter, and during which no server was restarted or
+    /// replaced, is the last one. There are at least two: a key can move while keys are scanned.
     pub(super) async fn erase_user(&self, lease: &mut Lease, uid: &Id) -> Result<Outcome, Problem> {
         let etype = Name::new(USER).map_err(|error| StoreError::Unexpected(error.to_string()))?;
         let user = Entity {
@@ -20,6 +20,7 @@ impl Erasure {
             lease.save().await?;
             let next = match lease.job.progress.step.as_str() {
                 "" => {
+                    self.begin_pass(lease).await?;
                     lease.job.progress.expected = self.read_user_counters(uid).await?;
                     lease.job.progress.pass += 1;
                     lease.job.progress.is_dirty = lease.job.progress.pass == 1;
@@ -63,6 +64,7 @@ impl Erasure {
                     self.redact_audits(lease, uid).await?;
                     self.remove_user_notes(uid).await?;
                     self.remove_announcements(lease, uid).await?;
+                    lease.job.progress.is_dirty |= self.may_have_lost_writes(lease).await?;
                     if !lease.job.progress.is_dirty {
                         self.remove_sums(uid).await?;
                         return Ok(Outcome::Done);

@@ -203,13 +203,18 @@ impl Run<'_> {
     /// Applies the records of a chunk.
     async fn apply_items(&self, chunk: &Chunk, number: u64) -> Result<Applied, ImportError> {
         let is_dry_run = self.job.is_none();
-        let attempt = async || match &self.target {
-            Target::Facts(facts) if is_dry_run => facts.check(&chunk.items).await,
-            Target::Facts(facts) => facts.apply(&chunk.items).await,
-            Target::Authors(authors) if is_dry_run => Ok(authors.check(&chunk.items)),
-            Target::Authors(authors) => authors.apply(&chunk.items).await,
-            Target::Counts(counts) if is_dry_run => counts.check(&chunk.items).await,
-            Target::Counts(counts) => counts.apply(&chunk.items, number).await,
+        let attempt = async || {
+            if !is_dry_run {
+                self.store.check_layout()?;
+            }
+            match &self.target {
+                Target::Facts(facts) if is_dry_run => facts.check(&chunk.items).await,
+                Target::Facts(facts) => facts.apply(&chunk.items).await,
+                Target::Authors(authors) if is_dry_run => Ok(authors.check(&chunk.items)),
+                Target::Authors(authors) => authors.apply(&chunk.items).await,
+                Target::Counts(counts) if is_dry_run => counts.check(&chunk.items).await,
+                Target::Counts(counts) => counts.apply(&chunk.items, number).await,
+            }
         };
         retry(|text| self.progress.note(text), attempt).await
     }

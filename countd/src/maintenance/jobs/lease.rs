@@ -23,9 +23,9 @@ static FINISH: LazyLock<LoadedScript> =
 
 /// How long a job that has ended can be read.
 const KEEP: Duration = Duration::from_secs(7 * 24 * 3600);
-/// The fields that are deleted at the end: they name the target.
+/// The fields that are deleted at the end: they name the target, or nothing needs them any more.
 const NAMING: &[&str] = &[
-    "target", "owner", "lease", "due", "scan", "expected", "step", "error",
+    "target", "owner", "lease", "due", "scan", "servers", "expected", "step", "error",
 ];
 
 pub(super) fn required_permissions() -> Permissions {

@@ -90,6 +90,8 @@ pub struct Progress {
     pub is_dirty: bool,
     /// Where the scan of each server continues: its run ID, and the cursor or `done`.
     pub scan: HashMap<String, String>,
+    /// The run IDs of all servers when the pass began.
+    pub servers: Vec<String>,
     /// What the counters were when the pass began.
     pub expected: Vec<String>,
     /// The number of facts that were removed.
@@ -118,6 +120,10 @@ impl Progress {
             step: text("step"),
             is_dirty: text("dirty") == "1",
             scan: scan.map(|(a, b)| (a.to_owned(), b.to_owned())).collect(),
+            servers: text("servers")
+                .split_whitespace()
+                .map(str::to_owned)
+                .collect(),
             expected: text("expected")
                 .split(SEPARATOR)
                 .map(str::to_owned)
@@ -140,6 +146,7 @@ impl Progress {
             ("step", self.step.clone()),
             ("dirty", u8::from(self.is_dirty).to_string()),
             ("scan", scan.join(" ")),
+            ("servers", self.servers.join(" ")),
             ("expected", self.expected.join(SEPARATOR)),
             ("facts", self.facts.to_string()),
             ("authors", self.authors.to_string()),
@@ -266,6 +273,7 @@ mod tests {
                 ("a".to_owned(), "17".to_owned()),
                 ("b".to_owned(), "done".to_owned()),
             ]),
+            servers: vec!["a".to_owned(), "b".to_owned()],
             expected: vec!["5:1,2".to_owned(), String::new()],
             facts: 3,
             authors: 4,
