@@ -120,11 +120,12 @@ mod tests {
 
     #[test]
     fn the_trace_of_a_valid_traceparent_is_used_without_x_trace_id() {
-        let parent = &format!("00-{TRACE}-00f067aa0ba902b7-01");
+        let parent = format!("00-{TRACE}-00f067aa0ba902b7-01");
+        let parent = parent.as_str();
         assert_eq!(trace_of(&[("traceparent", parent)]), TRACE);
-        let both = [("traceparent", parent.as_str()), ("x-trace-id", "t-1")];
+        let both = [("traceparent", parent), ("x-trace-id", "t-1")];
         assert_eq!(trace_of(&both), "t-1");
-        let invalid = [("traceparent", parent.as_str()), ("x-trace-id", "a b")];
+        let invalid = [("traceparent", parent), ("x-trace-id", "a b")];
         assert_eq!(trace_of(&invalid), TRACE);
     }
 
@@ -146,7 +147,7 @@ mod tests {
             format!("00-{TRACE}-00f067aa0ba902b7-1"),
         ] {
             assert_eq!(trace_of_parent(&parent), None, "{parent}");
-            let id = trace_of(&[("traceparent", &parent)]);
+            let id = trace_of(&[("traceparent", parent.as_str())]);
             assert!(id.len() == 32 && id != TRACE && id != zeros, "{id}");
         }
     }

@@ -223,7 +223,7 @@ fn a_process_without_the_current_layout_runs_no_jobs() {
             .lines()
             .any(|line| line.contains("jobs cannot be run now") && line.contains("30 seconds"))
     });
-    client.expect("HGET countd:{jobs}:1 state", "queued");
+    client.expect("HGET countd:{jobs}:1 state", "\"queued\"");
     client.ok("RENAME kept countd:layout");
     wait_until("the job ends", || {
         let (status, job) = api.get("/jobs/1");

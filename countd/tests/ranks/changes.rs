@@ -1,8 +1,9 @@
 //! Rankings of existing data, lost keys, other definitions, and erased entities.
 
-use super::{PARTITIONS, RANKING, act, config, items, on, page, wait_until_right};
+use super::{
+    PARTITIONS, RANKING, act, assert_invariants, config, items, on, page, wait_until_right,
+};
 use crate::days::setup::CONFIG;
-use crate::support::invariants::assert_invariants;
 use crate::support::stores::{TestStore, for_each_store};
 use crate::support::workload::Random;
 use crate::support::{Countd, Settings, wait_until_drained};
@@ -86,7 +87,7 @@ fn a_ranking_of_existing_data_fills_itself_and_is_deleted(store: TestStore) {
     wait_until("the keys are deleted", || {
         keys(&store, "rank:*").is_empty() && keys(&store, "countd:ranks").is_empty()
     });
-    assert_invariants(&store.server, &without);
+    assert_invariants([&store.server], &without);
 }
 
 fn a_ranking_is_refilled_from_days(store: TestStore) {

@@ -1,7 +1,6 @@
 //! Consumers and Redis are killed while they keep a ranking.
 
-use super::{PARTITIONS, act, config, wait_until_right};
-use crate::support::invariants::assert_invariants;
+use super::{PARTITIONS, act, assert_invariants, config, wait_until_right};
 use crate::support::stores::{TestStore, for_each_store};
 use crate::support::workload::Random;
 use crate::support::{Countd, Settings, set_schema, wait_until_drained};
@@ -45,6 +44,6 @@ fn kills_leave_the_ranking_exact(mut store: TestStore) {
         store.restart();
         wait_until_drained(&store.server, PARTITIONS);
         wait_until_right(&api);
-        assert_invariants(&store.server, &config);
+        assert_invariants([&store.server], &config);
     }
 }

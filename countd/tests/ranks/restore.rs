@@ -1,8 +1,7 @@
 //! Rankings after a restore from a snapshot and the archive.
 
-use super::{PARTITIONS, TOP, act, config, expected, items, wait_until_right};
+use super::{PARTITIONS, TOP, act, assert_invariants, config, expected, items, wait_until_right};
 use crate::replay::setup::wait_until_archived;
-use crate::support::invariants::assert_invariants;
 use crate::support::stores::{TestStore, for_each_store};
 use crate::support::workload::Random;
 use crate::support::{Countd, Settings, printed, run, set_schema, wait_until_drained};
@@ -73,5 +72,5 @@ fn a_restored_ranking_is_exact(mut store: TestStore) {
     act(&api, &mut random, 200);
     wait_until_drained(&store.server, PARTITIONS);
     wait_until_right(&api);
-    assert_invariants(&store.server, config);
+    assert_invariants([&store.server], config);
 }

@@ -1,7 +1,8 @@
 //! Scores of windows and of half-lives.
 
-use super::{PARTITIONS, act, config, items, notes, now_ms, on, page, wait_until_right};
-use crate::support::invariants::assert_invariants_of_all;
+use super::{
+    PARTITIONS, act, assert_invariants, config, items, notes, now_ms, on, page, wait_until_right,
+};
 use crate::support::stores::{TestStore, for_each_store};
 use crate::support::workload::Random;
 use crate::support::{
@@ -113,7 +114,7 @@ fn a_ranking_is_exact_on_three_nodes() {
         !reply::array(keys).is_empty()
     });
     assert!(nodes.count() >= 2, "the ranking is on several nodes");
-    assert_invariants_of_all(&cluster.nodes, &config);
+    assert_invariants(&cluster.nodes, &config);
 }
 
 fn a_decaying_ranking_is_within_its_stated_error(store: TestStore) {
