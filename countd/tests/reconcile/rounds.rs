@@ -202,9 +202,10 @@ fn every_key_is_reached_in_sample_rounds(store: TestStore) {
         .map(|entry| entry["round"].as_str())
         .collect();
     assert!(rounds.len() >= 2, "a round compares a sample: {rounds:?}");
-    // The first sweep that finds an object may have begun at the pace of sweeps without objects, and its last round ends early.
+    // The first sweep that finds an object may have begun at the pace of sweeps without objects, its last round ends early, and a round may
+    // begin while the objects are created.
     assert!(
-        last_round(&store) <= before + SAMPLE + 2,
+        last_round(&store) <= before + SAMPLE + 3,
         "{before}: {rounds:?}"
     );
     let ids: BTreeSet<&str> = entries.iter().map(|entry| entry["eid"].as_str()).collect();

@@ -24,10 +24,9 @@ impl Erasure {
                     lease.job.progress.expected = self.read_user_counters(uid).await?;
                     lease.job.progress.pass += 1;
                     lease.job.progress.is_dirty = lease.job.progress.pass == 1;
-                    // Before the facts: what they could not add is added before it is taken back.
-                    if lease.job.progress.pass == 1 {
-                        self.retry_dead_letters(lease).await?;
-                    }
+                    // Before the facts: what they could not add is added before it is taken back. A server that has lost its last writes
+                    // brings back facts together with their dead letters.
+                    self.retry_dead_letters(lease).await?;
                     "facts"
                 }
                 "facts" => {

@@ -33,7 +33,6 @@ pub use report::{MetricReport, Report};
 pub use run::Progress;
 
 use crate::domain::config::Config;
-use crate::domain::event::now_ms;
 use crate::log::Streams;
 use crate::log::archive::check_owner;
 use crate::maintenance::storage::Lease;
@@ -107,19 +106,17 @@ pub async fn rebuild(
     Ok(report.unwrap_or_default())
 }
 
-/// Like [`rebuild`]. Does nothing, and returns `None`, if one has ended since this time, in milliseconds since 1970.
+/// Like [`rebuild`]. Does nothing, and returns `None`, if another number of rebuilds has ended by now than `ended`.
 async fn rebuild_unless_ended(
     store: &Store,
     config: &Arc<Config>,
-    (options, since): (&Options, Option<u64>),
+    (options, ended): (&Options, Option<u64>),
     progress: Progress<'_>,
 ) -> Result<Option<Report>, RebuildError> {
     store.refresh_layout().await?;
     let lease = Lease::acquire(store, || ()).await?;
-    if let Some(since) = since
-        && state::last_end(store)
-            .await?
-            .is_some_and(|end| end >= since)
+    if let Some(ended) = ended
+        && state::ended_rebuilds(store).await? != ended
     {
         lease.release().await;
         return Ok(None);
@@ -215,11 +212,18 @@ pub async fn run_at_start(config: Arc<Config>, store: Store, mut stopping: watch
         dry_run: false,
         restart: false,
     };
-    let started = now_ms();
+    let mut ended = None;
     loop {
         let mut progress = |step: &str, done, all| tracing::debug!(step, done, all, "rebuild");
+        let attempt = async {
+            let ended = match ended {
+                Some(ended) => ended,
+                None => *ended.insert(state::ended_rebuilds(&store).await?),
+            };
+            rebuild_unless_ended(&store, &config, (&options, Some(ended)), &mut progress).await
+        };
         let result = tokio::select! {
-            result = rebuild_unless_ended(&store, &config, (&options, Some(started)), &mut progress) => result,
+            result = attempt => result,
             _ = stopping.wait_for(|stop| *stop) => return,
         };
         match result {

@@ -2,7 +2,6 @@
 
 use super::error::RebuildError;
 use super::observe::unexpected;
-use crate::domain::event::now_ms;
 use crate::domain::ids::Name;
 use crate::domain::keys::Partition;
 use crate::redis::call::RedisCall;
@@ -23,7 +22,7 @@ pub(super) const PERMISSIONS: &[&str] = &[
     "EXPIRE {hold} 1",
     "UNLINK {hold}",
     "HGET {reconcile} f",
-    "HSET {reconcile} f v",
+    "HINCRBY {reconcile} f 1",
 ];
 
 /// How long logs keep entries for a rebuild that was killed, in seconds.
@@ -35,8 +34,8 @@ const FROM: &str = "from";
 const METRICS: &str = "metrics";
 /// Exists while the shadows are deleted.
 const ENDED: &str = "ended";
-/// When the last rebuild ended: a field of the state of reconciliation, since that of a rebuild is deleted.
-const REBUILT: &str = "rebuilt";
+/// The number of rebuilds that have ended: a field of the state of reconciliation, since that of a rebuild is deleted.
+const REBUILDS: &str = "rebuilds";
 /// What precedes the number of a partition whose rows were compared.
 const DONE: &str = "done:";
 
@@ -121,14 +120,15 @@ impl State {
     }
 }
 
-/// When the last rebuild ended, in milliseconds since 1970.
+/// The number of rebuilds that have ended.
 ///
 /// # Errors
 /// The store is unavailable.
-pub(super) async fn last_end(store: &Store) -> Result<Option<u64>, RebuildError> {
+pub(super) async fn ended_rebuilds(store: &Store) -> Result<u64, RebuildError> {
     let mut cmd = redis::cmd("HGET");
-    cmd.arg(store.keys().reconciliation()).arg(REBUILT);
-    Ok(cmd.query_async(&mut store.commands()).await?)
+    cmd.arg(store.keys().reconciliation()).arg(REBUILDS);
+    let ended: Option<u64> = cmd.query_async(&mut store.commands()).await?;
+    Ok(ended.unwrap_or(0))
 }
 
 /// Records that a rebuild ends.
@@ -136,9 +136,9 @@ pub(super) async fn last_end(store: &Store) -> Result<Option<u64>, RebuildError>
 /// # Errors
 /// The store is unavailable.
 pub(super) async fn record_end(store: &Store) -> Result<(), RebuildError> {
-    let mut cmd = redis::cmd("HSET");
+    let mut cmd = redis::cmd("HINCRBY");
     cmd.arg(store.keys().reconciliation());
-    cmd.arg(REBUILT).arg(now_ms());
+    cmd.arg(REBUILDS).arg(1);
     Ok(cmd.exec_async(&mut store.commands()).await?)
 }
 

@@ -61,6 +61,11 @@ impl Comparer {
         }
     }
 
+    /// The number of the round; 0 outside of one.
+    pub fn round(&self) -> u64 {
+        self.settings.round
+    }
+
     /// Compares the entities of the sweep with this number from now on.
     pub fn follow_sweep(&mut self, number: u64) {
         self.sweep = number;

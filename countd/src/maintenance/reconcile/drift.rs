@@ -110,7 +110,7 @@ pub(super) async fn check_drift(
             comparer.check(page).await?;
             pace.add(page.len()).await;
         }
-        check_users(sums, pace, users).await?;
+        check_users(sums, pace, (users, comparer.round())).await?;
     }
     metrics::gauge!("countd_unconverged").set(unconverged as f64);
     Ok(())
@@ -134,18 +134,18 @@ async fn is_compared(
     Ok(plan.is_some_and(|plan| plan.metrics.iter().any(|metric| metric.name == *counter)))
 }
 
-/// Appends checks of the counters of users. Their rounds are the comparisons of all users.
+/// Appends checks of the counters of users in a round.
 async fn check_users(
     sums: &SumSweep,
     pace: &mut Pace,
-    users: BTreeSet<Id>,
+    (users, round): (BTreeSet<Id>, u64),
 ) -> Result<(), StoreError> {
     if users.is_empty() {
         return Ok(());
     }
     let how = FollowersCheck {
         mode: CheckMode::Correct,
-        round: sums.followers_round().await?,
+        round,
         report: None,
     };
     let Some(mut pass) = sums.followers_pass(how).await? else {

@@ -106,29 +106,15 @@ impl SumSweep {
         Ok(hset.exec_async(&mut self.store.commands()).await?)
     }
 
-    /// The number of the comparison of facts on users that runs, or else of the next one.
-    ///
-    /// # Errors
-    /// Redis failed.
-    pub async fn followers_round(&self) -> Result<u64, StoreError> {
-        Ok(self.followers_state().await?.0)
-    }
-
     /// The number of the next comparison of facts on users. `None` if the last one ended less than `pause` milliseconds ago.
     pub(super) async fn next_followers_round(&self, pause: u64) -> Result<Option<u64>, StoreError> {
-        let (round, ended) = self.followers_state().await?;
-        let is_due = ended.is_none_or(|ended| now_ms() >= ended.saturating_add(pause));
-        Ok(is_due.then_some(round))
-    }
-
-    /// The number of the next comparison of facts on users, and when the last one ended.
-    async fn followers_state(&self) -> Result<(u64, Option<u64>), StoreError> {
         let mut hmget = redis::cmd("HMGET");
         let fields = ["users:round", "users:ended"];
         hmget.arg(self.store.keys().sums_state(0)).arg(&fields);
         let (round, ended): (Option<u64>, Option<u64>) =
             hmget.query_async(&mut self.store.reads()).await?;
-        Ok((round.unwrap_or(0) + 1, ended))
+        let is_due = ended.is_none_or(|ended| now_ms() >= ended.saturating_add(pause));
+        Ok(is_due.then(|| round.unwrap_or(0) + 1))
     }
 
     /// Records the end of a comparison of facts on users.

@@ -91,7 +91,7 @@ fn fill(postgres: &Postgres, events: u64) -> Result<()> {
         "INSERT INTO event_outbox (event_id, event_type, aggregate_type, aggregate_id, payload) \
          SELECT 114327608932745216 + i, 'read', 'note', 7000000000000000 + i * 7919 % 1000, \
          format('{{\"delta\": 1, \"uid\": \"%s\", \"ts\": 1763750000000}}', 1000000000000000 + i) \
-         FROM generate_series(1, {events}) AS i"
+         FROM generate_series(1, {events}::bigint) AS i"
     ))?;
     postgres.run("VACUUM ANALYZE event_outbox")?;
     Ok(())
