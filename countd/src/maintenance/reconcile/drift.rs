@@ -51,8 +51,8 @@ impl Drifting {
     }
 }
 
-/// Compares the counters of these partitions that differed in the last rounds. Forgets those that cannot be compared any more, because their
-/// metric or type was removed, or external events count it.
+/// Compares the counters in `countd:drift` of these partitions again. Deletes the fields of counters that have no source any more: their
+/// metric or type was removed, or external events are counted.
 ///
 /// # Errors
 /// The store is unavailable, or a log rejects the checks.
