@@ -9,9 +9,8 @@ const FROM: &str = "<!-- from:";
 /// Removes the paragraph below the title, which must link to another page.
 pub fn take_link_to(page: &mut Page, other: &str) -> Result<(), String> {
     let link = format!("]({other})");
-    let is_link = |element: &Element| {
-        element.kind == Kind::Paragraph && element.texts[0].contains(&link)
-    };
+    let is_link =
+        |element: &Element| element.kind == Kind::Paragraph && element.texts[0].contains(&link);
     if !page.elements.get(1).is_some_and(is_link) {
         return Err(format!("{}: no link to {other} below the title", page.name));
     }
@@ -153,7 +152,10 @@ const CHINESE: &str = "# 题\n\n[English](a.md)\n\n使用 [丙](c.md#d) 中的 `
 fn every_difference_from_the_english_page_is_found() {
     let compare = |chinese: &str| {
         let mut pages = (Page::new("a.md", ENGLISH), Page::new("a.zh-CN.md", chinese));
-        let mut found: Vec<String> = take_link_to(&mut pages.0, "a.zh-CN.md").err().into_iter().collect();
+        let mut found: Vec<String> = take_link_to(&mut pages.0, "a.zh-CN.md")
+            .err()
+            .into_iter()
+            .collect();
         found.extend(take_link_to(&mut pages.1, "a.md").err());
         found.extend(differences(&pages.0, &pages.1));
         found
@@ -197,7 +199,10 @@ fn every_difference_from_an_english_section_is_found() {
         })
     };
     assert_eq!(compare(chinese), [""; 0]);
-    assert_eq!(compare(&format!("{chinese}\n```sh\nb # 二\n```\n")), [""; 0]);
+    assert_eq!(
+        compare(&format!("{chinese}\n```sh\nb # 二\n```\n")),
+        [""; 0]
+    );
     for (from, to) in [
         ("<!-- from: e.md#first-part -->\n\n", ""),
         ("e.md#first-part", "f.md#first-part"),
