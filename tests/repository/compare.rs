@@ -36,10 +36,13 @@ pub fn differences(english: &Page, chinese: &Page) -> Vec<String> {
             (None, None) => return found,
         };
         let (place, source) = (chinese.place(other), english.place(one));
-        if (&one.kind, one.texts.len()) != (&other.kind, other.texts.len()) {
+        let shape =
+            |element: &Element| format!("{:?}, {} cells", element.kind, element.texts.len());
+        if shape(one) != shape(other) {
             found.push(format!(
-                "{place} is {:?}, but {source} is {:?}",
-                other.kind, one.kind
+                "{place} is {}, but {source} is {}",
+                shape(other),
+                shape(one)
             ));
             return found;
         }
