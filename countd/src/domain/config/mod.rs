@@ -2,6 +2,7 @@
 
 mod archive;
 mod auth;
+mod database;
 mod days;
 mod error;
 mod hot;
@@ -20,6 +21,7 @@ mod users;
 
 pub use archive::ArchiveConfig;
 pub use auth::{AuthConfig, JwtConfig, Right, Token};
+pub use database::{DatabaseKind, DatabaseUrl};
 pub use days::DaysConfig;
 pub use error::ConfigError;
 pub use hot::HotConfig;
@@ -33,7 +35,7 @@ pub use prefilter::PrefilterConfig;
 pub use ranks::{Ranking, RanksConfig};
 pub use rebuild::{ArchiveRebuildConfig, CounterConfig, RebuildConfig};
 pub use reconcile::{AuditConfig, ReconcileConfig};
-pub use relay::{DatabaseKind, DatabaseUrl, RelayConfig, SentRows};
+pub use relay::{RelayConfig, SentRows};
 pub use sections::{
     ChangesConfig, ConsumerConfig, DeadLettersConfig, DedupConfig, EventIds, FactsConfig,
     HttpConfig, LogConfig, RedisConfig, TRUNCATED_PAYLOAD_BYTES,
