@@ -17,6 +17,7 @@
 //! | [`maintenance`] | commands of operators | imported facts and counts; restored snapshots | `ingest`, `query`, `consumer`, `log`, `facts`, `storage` |
 //! | [`database`] | SQL statements | replies of PostgreSQL, MySQL or MariaDB | `domain` |
 //! | [`relay`] | rows of an outbox table in a database | events in the log; settled rows | `database`, `ingest`, `log`, `storage` |
+//! | [`sink`] | the log, facts and counters | rows of tables in a database | `database`, `consumer`, `query`, `log`, `facts`, `storage` |
 //! | [`http`] | HTTP requests | responses, the OpenAPI document, metrics | `ingest`, `query`, `storage`, `facts` |
 //!
 //! The binary adds the command line (`cli`) and starts the server and the consumer (`process`).
@@ -35,4 +36,5 @@ pub mod query;
 pub mod redis;
 pub mod relay;
 pub mod repair;
+pub mod sink;
 pub mod storage;

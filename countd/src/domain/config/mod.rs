@@ -15,6 +15,7 @@ mod rebuild;
 mod reconcile;
 mod relay;
 mod sections;
+mod sink;
 mod storage;
 mod type_rankings;
 mod users;
@@ -40,6 +41,7 @@ pub use sections::{
     ChangesConfig, ConsumerConfig, DeadLettersConfig, DedupConfig, EventIds, FactsConfig,
     HttpConfig, LogConfig, RedisConfig, TRUNCATED_PAYLOAD_BYTES,
 };
+pub use sink::{CountTable, DetailTable, SinkConfig};
 pub use storage::{EntityConfig, Storage};
 pub use type_rankings::TypeRanking;
 pub use users::{BUILT_IN_COUNTERS, UserCounter, UsersConfig};
