@@ -14,6 +14,7 @@ use countd::http::request_log::RequestFormat;
 use countd::redis::layout::Purpose;
 use countd::redis::store::Store;
 use countd::relay::RelayError;
+use countd::sink::SinkError;
 use countd::storage::user_schema;
 use std::error::Error;
 use std::io::IsTerminal;
@@ -67,6 +68,20 @@ async fn run(cli: Cli) -> Result<(), Box<dyn Error>> {
                 config,
                 Roles {
                     relays,
+                    ..Roles::NONE
+                },
+            )
+            .await
+        }
+        Command::Sink => {
+            if config.sink.url.kind().is_none() {
+                return Err(SinkError::NoDatabase.into());
+            }
+            let sinks = true;
+            process::run(
+                config,
+                Roles {
+                    sinks,
                     ..Roles::NONE
                 },
             )

@@ -53,6 +53,7 @@ mod runbook;
 mod sabotage;
 mod schemas;
 mod short_objects;
+mod sink;
 mod slow_clients;
 mod startup;
 mod support;

@@ -66,6 +66,10 @@ pub enum Command {
     /// The section [relay] of the configuration names the database and the table. Each event counts exactly once, and any number of relays
     /// may run. Rows that cannot be counted are set aside with the reason.
     Relay,
+    /// Keep facts and counters in tables of PostgreSQL, MySQL or MariaDB, until SIGTERM or SIGINT
+    ///
+    /// The section [sink] of the configuration names the database and the tables. Any number of processes may run; one of them writes.
+    Sink,
     /// Create, show and extend schemas, which assign metrics to the fields of counters
     #[command(subcommand)]
     Schema(SchemaCommand),
@@ -111,12 +115,12 @@ pub enum Command {
     /// Import facts and counts from files, or from the keys of a live Redis
     #[command(subcommand)]
     Import(Box<ImportCommand>),
-    /// Check the configuration, the server, its permissions, the schemas, the partitions and the tables of the relay
+    /// Check the configuration, the server, its permissions, the schemas, the partitions and the tables of the relay and the sink
     Check,
     /// Print `ACL SETUSER` commands for Redis users with exactly the permissions that countd requires
     ///
     /// Prints one command for each role: `NAME-serve` for `countd serve`, `NAME-consume` for `countd consume`, `NAME-relay` for `countd
-    /// relay`, and `NAME` for `countd` with all its commands. The permissions depend on the configuration and on the server. Replace PASSWORD before use.
+    /// relay`, `NAME-sink` for `countd sink`, and `NAME` for `countd` with all its commands. The permissions depend on the configuration and on the server. Replace PASSWORD before use.
     Acl {
         /// Name of the user
         #[arg(long, value_name = "NAME", default_value = "countd")]

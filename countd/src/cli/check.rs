@@ -13,6 +13,7 @@ use countd::redis::script::CounterBackend;
 use countd::redis::store::Store;
 use countd::relay;
 use countd::repair::other_processes;
+use countd::sink;
 use countd::storage::schema::{Schemas, user_schema_id};
 use std::collections::BTreeSet;
 use std::io::{self, Write};
@@ -93,6 +94,11 @@ pub async fn check(config: &Config, store: Store) -> Result<(), CommandError> {
         let checked = relay::check(&config.relay).await;
         checked.map_err(|error| CommandError::Unsuccessful(format!("relay: {error}")))?;
         writeln!(out, "relay: ok")?;
+    }
+    if config.sink.url.kind().is_some() {
+        let checked = sink::check(&config.sink).await;
+        checked.map_err(|error| CommandError::Unsuccessful(format!("sink: {error}")))?;
+        writeln!(out, "sink: ok")?;
     }
     if unusable > 0 {
         return Err(CommandError::Unsuccessful(format!(

@@ -48,7 +48,9 @@ mod user_checks;
 mod worker;
 
 pub(crate) use backoff::Backoff;
+pub(crate) use decoder::{DecodedEntry, decode};
 pub use permissions::required_permissions;
+pub(crate) use position::load_next_offsets;
 
 use crate::domain::config::Config;
 use crate::domain::error::StoreError;

@@ -91,6 +91,7 @@ impl KeyKinds {
         kinds.add("restored", |n| keys.restored_events(partition(n)));
         kinds.add("archived", |n| keys.archived(partition(n)));
         kinds.add("hold", |n| keys.archive_hold(partition(n)));
+        kinds.add("sink", |n| keys.sink_hold(partition(n)));
         kinds.add("outcomes", |n| keys.outcomes(partition(n)));
         kinds.add("dead", |n| keys.dead(partition(n)));
         kinds.add("out", |n| keys.outbox(partition(n)));

@@ -15,6 +15,7 @@ use super::sections::{
     ChangesConfig, ConsumerConfig, DeadLettersConfig, DedupConfig, FactsConfig, HttpConfig,
     LogConfig, RedisConfig, TRUNCATED_PAYLOAD_BYTES,
 };
+use super::sink::SinkConfig;
 use super::storage::EntityConfig;
 use super::users::UsersConfig;
 use crate::domain::ids::Name;
@@ -72,6 +73,8 @@ pub struct Config {
     pub audit: AuditConfig,
     /// The relay of an outbox table.
     pub relay: RelayConfig,
+    /// The sink of facts and counters.
+    pub sink: SinkConfig,
     /// Fact stores.
     pub facts: FactsConfig,
     /// Counts by day.
@@ -149,6 +152,8 @@ impl Config {
         }
         self.log.archive.validate()?;
         self.relay.validate()?;
+        self.sink
+            .validate(|etype| self.schema_of(etype), &self.metrics)?;
         // A page of users reads all shards.
         if !(1..=1_000).contains(&self.facts.shards) {
             return Err(invalid("facts.shards", "must be 1 to 1000"));
