@@ -1,13 +1,14 @@
 //! `countd check`.
 
 use crate::cli::error::CommandError;
-use countd::domain::config::{Config, Count, EntityConfig, Storage, USER};
+use countd::domain::config::{Ack, Config, Count, EntityConfig, Storage, USER};
 use countd::domain::error::{SchemaError, StoreError, join_names};
 use countd::domain::health::FailedPartition;
 use countd::domain::ids::Name;
 use countd::domain::keys::{Partition, StoragePhase};
 use countd::log::inspect::{Inspection, inspect};
 use countd::maintenance::storage::{MAX_LEFTOVERS, Target, leftovers};
+use countd::redis::ack::connected_replicas;
 use countd::redis::processes::live_processes;
 use countd::redis::script::CounterBackend;
 use countd::redis::store::Store;
@@ -70,6 +71,7 @@ pub async fn check(config: &Config, store: Store) -> Result<(), CommandError> {
     if store.backend() == CounterBackend::Strings {
         writeln!(out, "{}", note_on_backend(&store).await?)?;
     }
+    note_replicas(config, &store, &mut out).await?;
     note_storage(config, &store, &mut out)?;
     note_reverse(config, &store, &mut out)?;
     note_external(&store, &mut out)?;
@@ -136,6 +138,28 @@ async fn note_on_backend(store: &Store) -> Result<&'static str, StoreError> {
              redis-cli -x FUNCTION LOAD REPLACE < fallback/countint.lua"
         }
     })
+}
+
+/// Notes servers with fewer replicas than writes wait for.
+async fn note_replicas(
+    config: &Config,
+    store: &Store,
+    out: &mut impl Write,
+) -> Result<(), CommandError> {
+    let Ack::Replicas(required) = config.redis.ack else {
+        return Ok(());
+    };
+    for mut server in store.servers()? {
+        let connected = connected_replicas(&mut server).await?;
+        if connected < required {
+            writeln!(
+                out,
+                "note: redis.ack is {}, but a server has {connected} replicas: writes to it get 503",
+                config.redis.ack
+            )?;
+        }
+    }
+    Ok(())
 }
 
 /// Notes the types whose counters are not stored as configured. On data without the module all are Strings.

@@ -222,6 +222,14 @@ impl RedisCall {
         self.send_on(store.commands()).await
     }
 
+    /// Sends a call whose effect is confirmed, to a client for example: returns when it is as safe as `redis.ack` requires.
+    ///
+    /// # Errors
+    /// The error of the server or the connection, or the effect is not safe.
+    pub async fn send_confirmed(&self, store: &Store) -> Result<Value, RedisError> {
+        self.send_on(store.writes()).await
+    }
+
     /// Sends a call that writes nothing. It is retried once if its connection was lost.
     ///
     /// # Errors

@@ -1,5 +1,6 @@
 //! Access to Redis: the connection to one server or to the nodes of a cluster, commands, scripts, and the permissions they require.
 
+pub mod ack;
 pub mod author;
 pub mod call;
 pub mod cluster;

@@ -5,11 +5,12 @@ use super::layout::{self, Purpose, StoredLayout};
 use super::layout_cell::LayoutCell;
 pub use super::nodes::NodeMap;
 use super::retry::RetryReads;
-use crate::domain::config::Config;
+use crate::domain::config::{Ack, Config};
 use crate::domain::error::{ConnectError, StoreError};
 use crate::domain::ids::Name;
 use crate::domain::keys::{Keys, PartitionHash};
-use crate::redis::cluster::{self, Address, Cluster, Commands};
+use crate::redis::ack::{self, AckRule};
+use crate::redis::cluster::{self, Address, Cluster, Commands, Server};
 use crate::redis::permissions::Permissions;
 use crate::redis::script::CounterBackend;
 use futures_util::future::select_ok;
@@ -39,6 +40,9 @@ pub const LIBRARY_PERMISSIONS: &[&str] = &["FUNCTION LIST"];
 pub struct Store {
     client: Client,
     commands: Commands,
+    /// For writes that are confirmed.
+    writes: Commands,
+    ack: Ack,
     timeout: Duration,
     keys: Keys,
     layout: Arc<LayoutCell>,
@@ -68,9 +72,23 @@ impl Store {
         let info = server_info(&mut first).await?;
         let tagged = info.lines().any(|l| l.trim_end() == "cluster_enabled:1");
         let (mut commands, has_module) = match tagged {
-            true => connect_cluster(&client, seeds, manager).await?,
+            true => connect_cluster(&client, seeds, manager.clone()).await?,
             false if !seeds.is_empty() => return Err(ConnectError::Seeds(settings.url.clone())),
-            false => (Commands::Server(first), has_module_loaded(&info)),
+            false => (
+                Commands::Server(Server::new(first)),
+                has_module_loaded(&info),
+            ),
+        };
+        for mut server in commands.servers()? {
+            ack::check_server(&mut server, settings).await?;
+        }
+        let writes = match AckRule::configured(settings) {
+            None => commands.clone(),
+            Some(rule) => {
+                // Waiting is a part of the response time.
+                let manager = manager.set_response_timeout(Some(timeout + rule.timeout()));
+                commands.acked(&client, manager, rule)?
+            }
         };
         let keys = |hash| Keys::new(config.log.partitions, tagged, hash);
         // The key of the layout does not depend on the hash.
@@ -90,6 +108,8 @@ impl Store {
         Ok(Store {
             client,
             commands,
+            writes,
+            ack: settings.ack,
             timeout,
             keys: keys(layout.hash),
             backend: layout.backend,
@@ -103,6 +123,7 @@ impl Store {
     pub fn required_permissions(&self) -> Permissions {
         let mut permissions =
             Permissions::of_commands(PERMISSIONS).and(layout::required_permissions());
+        permissions = permissions.and(Permissions::of_commands(ack::permissions(self.ack)));
         if self.keys.tagged() {
             permissions = permissions.and(Permissions::of_commands(cluster::PERMISSIONS));
         }
@@ -117,10 +138,7 @@ impl Store {
     /// # Errors
     /// The address of a node is invalid.
     pub fn servers(&self) -> Result<Vec<ConnectionManager>, StoreError> {
-        match &self.commands {
-            Commands::Server(server) => Ok(vec![server.clone()]),
-            Commands::Cluster(cluster) => Ok(cluster.masters()?),
-        }
+        Ok(self.commands.servers()?)
     }
 
     /// The last known mapping of partitions to nodes.
@@ -135,6 +153,12 @@ impl Store {
     /// The shared connection for commands. It reconnects automatically; commands in flight then fail.
     pub fn commands(&self) -> LatencyRecorder<Commands> {
         LatencyRecorder(self.commands.clone())
+    }
+
+    /// The connections for writes that are confirmed, to a client or by removing what was written from elsewhere. A reply is returned once
+    /// everything that its server has executed until then is as safe as `redis.ack` requires.
+    pub fn writes(&self) -> LatencyRecorder<Commands> {
+        LatencyRecorder(self.writes.clone())
     }
 
     /// The shared connection for read-only commands, which are retried once if the connection is lost.

@@ -12,6 +12,7 @@ mod prefilter;
 mod ranks;
 mod rebuild;
 mod reconcile;
+mod redis;
 mod relay;
 mod sections;
 mod storage;
@@ -33,10 +34,11 @@ pub use prefilter::PrefilterConfig;
 pub use ranks::{Ranking, RanksConfig};
 pub use rebuild::{ArchiveRebuildConfig, CounterConfig, RebuildConfig};
 pub use reconcile::{AuditConfig, ReconcileConfig};
+pub use redis::{Ack, RedisConfig};
 pub use relay::{DatabaseKind, DatabaseUrl, RelayConfig, SentRows};
 pub use sections::{
     ChangesConfig, ConsumerConfig, DeadLettersConfig, DedupConfig, EventIds, FactsConfig,
-    HttpConfig, LogConfig, RedisConfig, TRUNCATED_PAYLOAD_BYTES,
+    HttpConfig, LogConfig, TRUNCATED_PAYLOAD_BYTES,
 };
 pub use storage::{EntityConfig, Storage};
 pub use type_rankings::TypeRanking;

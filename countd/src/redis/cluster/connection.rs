@@ -5,12 +5,13 @@
 //! here, because it may have been executed: the caller decides. The cluster client of the `redis` crate would retry it, and an
 //! append would count twice.
 
-use super::route::{Address, SlotRanges, Target, cluster_down, redirection, target};
+use super::route::{Address, SlotRanges, Target, cluster_down, first_key, redirection, target};
+use crate::domain::keys::{ack_key, slot, tag};
+use crate::redis::ack::{AckRule, AckedNode, Mark};
 use futures_util::future::{join_all, select_ok};
 use redis::aio::{ConnectionLike, ConnectionManager, ConnectionManagerConfig};
 use redis::{
-    Client, Cmd, ConnectionAddr, ConnectionInfo, FromRedisValue, Pipeline, RedisError, RedisFuture,
-    Value,
+    Client, Cmd, ConnectionAddr, ConnectionInfo, FromRedisValue, Pipeline, RedisError, Value,
 };
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,7 +25,18 @@ const MAX_REDIRECTIONS: usize = 5;
 
 /// A connection to all nodes. Cheap to clone.
 #[derive(Clone)]
-pub struct Cluster(Arc<Inner>);
+pub struct Cluster {
+    inner: Arc<Inner>,
+    /// The connections for writes that wait for acknowledgements, if this is one for such writes.
+    acked: Option<Arc<AckedNodes>>,
+}
+
+/// The connections to nodes for writes that wait for acknowledgements.
+struct AckedNodes {
+    rule: AckRule,
+    settings: ConnectionManagerConfig,
+    nodes: Mutex<HashMap<Address, AckedNode>>,
+}
 
 struct Inner {
     /// The configured node, with the credentials for all nodes.
@@ -57,7 +69,7 @@ impl Cluster {
         if let ConnectionAddr::Tcp(host, port) = first.addr() {
             seeds.insert((host.clone(), *port));
         }
-        let cluster = Cluster(Arc::new(Inner {
+        let inner = Arc::new(Inner {
             first,
             seeds,
             settings,
@@ -65,9 +77,23 @@ impl Cluster {
             ranges: RwLock::default(),
             is_stale: AtomicBool::new(true),
             refreshing: tokio::sync::Mutex::default(),
-        }));
+        });
+        let cluster = Cluster { inner, acked: None };
         cluster.refresh().await?;
         Ok(cluster)
+    }
+
+    /// A connection to the same nodes that returns replies only once they are as safe as required. `settings` are those of its
+    /// connections.
+    pub fn acked(&self, settings: ConnectionManagerConfig, rule: AckRule) -> Cluster {
+        Cluster {
+            inner: Arc::clone(&self.inner),
+            acked: Some(Arc::new(AckedNodes {
+                rule,
+                settings,
+                nodes: Mutex::default(),
+            })),
+        }
     }
 
     /// A connection to each master.
@@ -87,38 +113,72 @@ impl Cluster {
 
     /// The last known slot ranges.
     pub fn ranges(&self) -> Arc<SlotRanges> {
-        let ranges = self.0.ranges.read().unwrap_or_else(PoisonError::into_inner);
+        let ranges = self
+            .inner
+            .ranges
+            .read()
+            .unwrap_or_else(PoisonError::into_inner);
         Arc::clone(&ranges)
     }
 
     fn node(&self, address: &Address) -> Result<ConnectionManager, RedisError> {
-        let connections = self.0.connections.lock();
+        let connections = self.inner.connections.lock();
         let mut connections = connections.unwrap_or_else(PoisonError::into_inner);
         if let Some(connection) = connections.get(address) {
             return Ok(connection.clone());
         }
-        let (host, port) = address.clone();
-        let info = self.0.first.clone();
-        let client = Client::open(info.set_addr(ConnectionAddr::Tcp(host, port)))?;
-        let connection = ConnectionManager::new_lazy_with_config(client, self.0.settings.clone())?;
+        let client = self.client(address)?;
+        let settings = self.inner.settings.clone();
+        let connection = ConnectionManager::new_lazy_with_config(client, settings)?;
         connections.insert(address.clone(), connection.clone());
         Ok(connection)
     }
 
+    fn client(&self, (host, port): &Address) -> Result<Client, RedisError> {
+        let info = self.inner.first.clone();
+        Client::open(info.set_addr(ConnectionAddr::Tcp(host.clone(), *port)))
+    }
+
+    fn acked_node(&self, acked: &AckedNodes, address: &Address) -> Result<AckedNode, RedisError> {
+        let nodes = acked.nodes.lock();
+        let mut nodes = nodes.unwrap_or_else(PoisonError::into_inner);
+        if let Some(node) = nodes.get(address) {
+            return Ok(node.clone());
+        }
+        let node = AckedNode::new(&self.client(address)?, &acked.settings, acked.rule)?;
+        nodes.insert(address.clone(), node.clone());
+        Ok(node)
+    }
+
+    /// The keys that the node can write: one in the slot of a command, and one in another slot, because the first slot may be moving.
+    fn marks(&self, address: &Address, commands: &[&Cmd], assigned: &NodeCommands) -> Vec<Mark> {
+        let mut keys = assigned
+            .iter()
+            .filter_map(|(at, is_ask)| Some((tag(first_key(commands[*at])?), *is_ask)));
+        let first = keys.next().map(|(tag, is_ask)| Mark {
+            key: ack_key(&String::from_utf8_lossy(tag)),
+            is_ask,
+        });
+        let first_slot = first.as_ref().map(|mark| slot(mark.key.as_bytes()));
+        let other = (self.ranges()).other_tag(address, first_slot.unwrap_or(u16::MAX));
+        let other = other.map(|tag| Mark::new(ack_key(&tag)));
+        first.into_iter().chain(other).collect()
+    }
+
     /// The slot ranges are refreshed before the next command.
     fn mark_stale(&self) {
-        self.0.is_stale.store(true, Ordering::Release);
+        self.inner.is_stale.store(true, Ordering::Release);
     }
 
     /// Refreshes the slot ranges if they may have changed. All nodes are queried concurrently, since an unavailable node replies only
     /// after a timeout.
     async fn refresh(&self) -> Result<(), RedisError> {
-        let _exclusive = self.0.refreshing.lock().await;
-        if !self.0.is_stale.swap(false, Ordering::AcqRel) {
+        let _exclusive = self.inner.refreshing.lock().await;
+        if !self.inner.is_stale.swap(false, Ordering::AcqRel) {
             return Ok(());
         }
         let mut candidates: BTreeSet<Address> = self.ranges().masters().iter().cloned().collect();
-        candidates.extend(self.0.seeds.iter().cloned());
+        candidates.extend(self.inner.seeds.iter().cloned());
         let queries = candidates
             .iter()
             .map(|address| Box::pin(self.slots_of(address)));
@@ -129,7 +189,7 @@ impl Cluster {
         };
         match reply {
             Ok((ranges, _)) => {
-                let current = self.0.ranges.write();
+                let current = self.inner.ranges.write();
                 *current.unwrap_or_else(PoisonError::into_inner) = Arc::new(ranges);
                 Ok(())
             }
@@ -173,12 +233,12 @@ impl Cluster {
     }
 
     /// Sends commands and returns their replies in order. The error of a command is its reply.
-    async fn send(&self, commands: &[&Cmd]) -> Result<Vec<Value>, RedisError> {
+    pub(super) async fn send(&self, commands: &[&Cmd]) -> Result<Vec<Value>, RedisError> {
         let mut replies: Vec<Option<Value>> = vec![None; commands.len()];
         let targets = commands.iter().map(|command| target(command));
         let mut pending: Vec<(usize, Target)> = targets.enumerate().collect();
         for _ in 0..=MAX_REDIRECTIONS {
-            if self.0.is_stale.load(Ordering::Acquire) {
+            if self.inner.is_stale.load(Ordering::Acquire) {
                 self.refresh().await?;
             }
             let by_node = match self.by_node(&pending) {
@@ -288,9 +348,19 @@ impl Cluster {
             }
             pipe.add_command(commands[*at].clone());
         }
-        let mut node = self.node(address)?;
         let count = pipe.len();
-        let mut replies = node.req_packed_commands(&pipe, 0, count).await?.into_iter();
+        let replies = match &self.acked {
+            None => {
+                let mut node = self.node(address)?;
+                node.req_packed_commands(&pipe, 0, count).await?
+            }
+            Some(acked) => {
+                let marks = self.marks(address, commands, assigned);
+                let node = self.acked_node(acked, address)?;
+                node.send(pipe.cmd_iter().cloned().collect(), marks).await?
+            }
+        };
+        let mut replies = replies.into_iter();
         let mut received = Vec::with_capacity(assigned.len());
         for (_, is_ask) in assigned {
             if *is_ask {
@@ -299,49 +369,5 @@ impl Cluster {
             received.extend(replies.next());
         }
         Ok(received)
-    }
-}
-
-/// Where commands are sent: one server, or a cluster.
-#[derive(Clone)]
-pub enum Commands {
-    /// One server.
-    Server(ConnectionManager),
-    /// The nodes of a cluster.
-    Cluster(Cluster),
-}
-
-impl ConnectionLike for Commands {
-    fn req_packed_command<'a>(&'a mut self, cmd: &'a Cmd) -> RedisFuture<'a, Value> {
-        match self {
-            Commands::Server(server) => server.req_packed_command(cmd),
-            Commands::Cluster(cluster) => Box::pin(async move {
-                let mut replies = cluster.send(&[cmd]).await?;
-                replies.pop().unwrap_or(Value::Nil).extract_error()
-            }),
-        }
-    }
-
-    fn req_packed_commands<'a>(
-        &'a mut self,
-        pipeline: &'a Pipeline,
-        offset: usize,
-        count: usize,
-    ) -> RedisFuture<'a, Vec<Value>> {
-        match self {
-            Commands::Server(server) => server.req_packed_commands(pipeline, offset, count),
-            Commands::Cluster(cluster) => Box::pin(async move {
-                let commands: Vec<&Cmd> = pipeline.cmd_iter().collect();
-                let replies = cluster.send(&commands).await?;
-                Ok(replies.into_iter().skip(offset).take(count).collect())
-            }),
-        }
-    }
-
-    fn get_db(&self) -> i64 {
-        match self {
-            Commands::Server(server) => server.get_db(),
-            Commands::Cluster(_) => 0,
-        }
     }
 }

@@ -1,7 +1,9 @@
 //! Redis Cluster: one connection to all nodes.
 
+mod commands;
 mod connection;
 mod route;
 
-pub use connection::{Cluster, Commands, PERMISSIONS};
+pub use commands::{Commands, Server};
+pub use connection::{Cluster, PERMISSIONS};
 pub use route::{Address, SlotRanges};

@@ -1,6 +1,6 @@
 //! Routing: the node to which a command is sent.
 
-use crate::domain::keys::slot;
+use crate::domain::keys::{MAX_PARTITIONS, slot};
 use redis::{Arg, Cmd, RedisError, ServerErrorKind, Value};
 
 /// The host and port of a node.
@@ -60,6 +60,15 @@ impl SlotRanges {
         self.masters.binary_search(self.address_of(slot)?).ok()
     }
 
+    /// The hash tag of a partition of this master that is not in this slot.
+    pub(super) fn other_tag(&self, master: &Address, slot_of_tag: u16) -> Option<String> {
+        let mut tags = (0..MAX_PARTITIONS).map(|partition| partition.to_string());
+        tags.find(|tag| {
+            let found = slot(tag.as_bytes());
+            found != slot_of_tag && self.address_of(found) == Some(master)
+        })
+    }
+
     /// The node of a target; `None` for all nodes.
     pub(super) fn address(&self, target: &Target) -> Result<Option<Address>, RedisError> {
         match target {
@@ -80,11 +89,16 @@ pub(super) fn cluster_down(problem: &str) -> RedisError {
 
 /// The target of a command, by its first key.
 pub(super) fn target(command: &Cmd) -> Target {
+    first_key(command).map_or(Target::AllNodes, |key| Target::Slot(slot(key)))
+}
+
+/// The first key of a command.
+pub(super) fn first_key(command: &Cmd) -> Option<&[u8]> {
     let mut args = command.args_iter().map(|arg| match arg {
         Arg::Simple(arg) => arg,
         _ => &[],
     });
-    let key = match args.next() {
+    match args.next() {
         Some(b"PING" | b"INFO" | b"SCRIPT" | b"CLUSTER" | b"FUNCTION" | b"SCAN" | b"ASKING")
         | None => None,
         Some(b"EVAL" | b"EVALSHA" | b"FCALL") => match args.nth(1) {
@@ -98,8 +112,7 @@ pub(super) fn target(command: &Cmd) -> Target {
             args.next()
         }
         Some(_) => args.next(),
-    };
-    key.map_or(Target::AllNodes, |key| Target::Slot(slot(key)))
+    }
 }
 
 /// The target of a `MOVED` or `ASK` reply.
@@ -159,6 +172,11 @@ mod tests {
         assert_eq!(of(31), Some(node(1)));
         assert_eq!(of(32), None);
         assert_eq!(ranges.masters(), [node(1), node(2)]);
+        // No partition up to 16383 has one of the slots 20 to 30 twice.
+        let other = |master| ranges.other_tag(&node(master), 25);
+        let found = other(2).map(|tag| slot(tag.as_bytes()));
+        assert!(found.is_some_and(|found| (20..=30).contains(&found) && found != 25));
+        assert_eq!(other(3), None);
         assert_eq!(
             [25, 31, 15].map(|slot| ranges.master_of(slot)),
             [Some(1), Some(0), None]
