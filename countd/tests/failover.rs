@@ -27,7 +27,8 @@ fn role(server: &Server) -> String {
     server.client().info("replication")["role"].clone()
 }
 
-fn wait_until_master(server: &Server) {
+/// Waits until a replica has taken over.
+pub fn wait_until_master(server: &Server) {
     wait_until("it has taken over", || role(server) == "master");
 }
 

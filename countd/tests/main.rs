@@ -1,5 +1,6 @@
 //! The tests of countd that need a server. They form one binary, which links once.
 
+mod ack;
 mod acl;
 mod acl_page;
 mod adjust;

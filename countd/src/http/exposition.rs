@@ -3,7 +3,11 @@
 use metrics::{Unit, describe_counter, describe_gauge, describe_histogram};
 use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, PrometheusHandle};
 
-const COUNTERS: [(&str, &str); 29] = [
+const COUNTERS: [(&str, &str); 30] = [
+    (
+        "countd_redis_not_acknowledged_total",
+        "Commands and pipelines that were executed, but were not as safe as redis.ack requires in redis.ack_timeout_ms",
+    ),
     (
         "countd_events_appended_total",
         "Events appended to the log by requests",

@@ -7,7 +7,7 @@
 use super::rule::AckRule;
 use crate::domain::error::not_acknowledged;
 use redis::aio::{ConnectionLike, ConnectionManager, ConnectionManagerConfig};
-use redis::{Client, Cmd, Pipeline, RedisError, Value};
+use redis::{Arg, Client, Cmd, Pipeline, RedisError, Value};
 use std::sync::Arc;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{Mutex, oneshot};
@@ -116,9 +116,9 @@ async fn next_round(queue: &Mutex<UnboundedReceiver<Caller>>) -> Option<Vec<Call
 
 async fn send_round(connection: &mut impl ConnectionLike, mut callers: Vec<Caller>, rule: AckRule) {
     let mut pipeline = Pipeline::new();
-    let mut counts = Vec::with_capacity(callers.len());
+    let mut kinds: Vec<Vec<bool>> = Vec::with_capacity(callers.len());
     for caller in &mut callers {
-        counts.push(caller.commands.len());
+        kinds.push(caller.commands.iter().map(uses_data).collect());
         for command in caller.commands.drain(..) {
             pipeline.add_command(command);
         }
@@ -144,13 +144,13 @@ async fn send_round(connection: &mut impl ConnectionLike, mut callers: Vec<Calle
             return;
         }
     };
-    let by_caller: Vec<Vec<Value>> = counts
+    let by_caller: Vec<Vec<Value>> = kinds
         .iter()
-        .map(|count| replies.by_ref().take(*count).collect())
+        .map(|kinds| replies.by_ref().take(kinds.len()).collect())
         .collect();
     let acknowledged = acknowledged(replies, &marks, rule);
-    for (caller, replies) in callers.into_iter().zip(by_caller) {
-        let _ = caller.replies.send(confirm(replies, &acknowledged));
+    for ((caller, kinds), replies) in callers.into_iter().zip(kinds).zip(by_caller) {
+        let _ = caller.replies.send(confirm(&kinds, replies, &acknowledged));
     }
 }
 
@@ -174,11 +174,23 @@ fn acknowledged(
     }
 }
 
-/// The replies of a caller, if they are safe. Errors of the server are in any case: nothing was executed.
-fn confirm(replies: Vec<Value>, acknowledged: &Result<(), String>) -> Replies {
-    let is_error = |reply: &Value| matches!(reply, Value::ServerError(_));
+/// Whether a command reads or writes keys.
+fn uses_data(command: &Cmd) -> bool {
+    let name = match command.args_iter().next() {
+        Some(Arg::Simple(name)) => name,
+        _ => &[],
+    };
+    !matches!(name, b"SCRIPT" | b"ASKING")
+}
+
+/// The replies of a caller, if they are safe. Errors of the server are in any case: nothing was executed. `kinds` has for each command
+/// whether it [uses data](uses_data).
+fn confirm(kinds: &[bool], replies: Vec<Value>, acknowledged: &Result<(), String>) -> Replies {
+    let mut executed = kinds.iter().zip(&replies);
+    let is_executed =
+        executed.any(|(uses_data, reply)| *uses_data && !matches!(reply, Value::ServerError(_)));
     match acknowledged {
-        Err(reason) if !replies.iter().all(is_error) => {
+        Err(reason) if is_executed => {
             metrics::counter!("countd_redis_not_acknowledged_total").increment(1);
             Err(not_acknowledged(reason))
         }
@@ -299,7 +311,10 @@ mod tests {
     #[test]
     fn errors_of_the_server_are_returned_in_any_case() {
         let unsafe_round = Err("0 of 1 replicas".to_owned());
-        assert_eq!(confirm(vec![moved()], &unsafe_round), Ok(vec![moved()]));
-        assert!(confirm(vec![moved(), Value::Okay], &unsafe_round).is_err());
+        let load = redis::cmd("SCRIPT").arg("LOAD").clone();
+        let kinds = [load, redis::cmd("EVALSHA")].map(|command| uses_data(&command));
+        let confirm = |reply| confirm(&kinds, vec![Value::Okay, reply], &unsafe_round);
+        assert_eq!(confirm(moved()), Ok(vec![Value::Okay, moved()]));
+        assert!(confirm(Value::Okay).is_err());
     }
 }
