@@ -134,7 +134,7 @@ fn like_at_once(api: &Api, clients: u64, meanwhile: impl FnOnce()) {
                 let sending = &sending;
                 scope.spawn(move || {
                     sending.fetch_add(1, Ordering::Relaxed);
-                    api.act("like", on_note(eid, 7))
+                    api.act("like", on_note(eid, eid + 1))
                 })
             })
             .collect();
