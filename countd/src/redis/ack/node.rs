@@ -4,7 +4,7 @@
 //! write of its own, the mark, and with `WAIT` or `WAITAOF`. The mark makes a round safe that changed nothing: from version 7.2 on, a
 //! connection that has written nothing waits for nothing, although a reply may report what other connections have just written.
 
-use super::rule::AckRule;
+use super::rule::{self, AckRule};
 use crate::domain::error::not_acknowledged;
 use redis::aio::{ConnectionLike, ConnectionManager, ConnectionManagerConfig};
 use redis::{Arg, Client, Cmd, Pipeline, RedisError, Value};
@@ -12,6 +12,8 @@ use std::sync::Arc;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{Mutex, oneshot};
 
+/// Precedes the command for a key whose slot is being moved. The connection to the cluster sends it, too.
+const ASKING: &str = "ASKING";
 /// The number of connections to a node. While one waits, the others send.
 const CONNECTIONS: usize = 4;
 /// The number of commands of a round, after which it takes no further caller's.
@@ -128,9 +130,9 @@ async fn send_round(connection: &mut impl ConnectionLike, mut callers: Vec<Calle
     let marks = marks.map_or_else(Vec::new, |first| std::mem::take(&mut first.marks));
     for mark in &marks {
         if mark.is_ask {
-            pipeline.cmd("ASKING");
+            pipeline.cmd(ASKING);
         }
-        pipeline.cmd("SET").arg(&mark.key).arg(1);
+        pipeline.add_command(rule::mark(&mark.key));
     }
     pipeline.add_command(rule.command());
     let total = pipeline.len();

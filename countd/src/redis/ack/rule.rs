@@ -79,6 +79,13 @@ impl AckRule {
     }
 }
 
+/// The command that writes a key so that there is something to wait for.
+pub(super) fn mark(key: &str) -> Cmd {
+    let mut cmd = redis::cmd("SET");
+    cmd.arg(key).arg(1);
+    cmd
+}
+
 /// Checks that a server can make writes as safe as configured.
 ///
 /// # Errors
