@@ -48,6 +48,7 @@ mod rebuild;
 mod reconcile;
 mod relay;
 mod replay;
+mod replicas;
 mod restore;
 mod reverse;
 mod runbook;

@@ -8,8 +8,8 @@ use countd::domain::ids::Name;
 use countd::domain::keys::{Partition, StoragePhase};
 use countd::log::inspect::{Inspection, inspect};
 use countd::maintenance::storage::{MAX_LEFTOVERS, Target, leftovers};
-use countd::redis::ack::connected_replicas;
 use countd::redis::processes::live_processes;
+use countd::redis::replicas::Replication;
 use countd::redis::script::CounterBackend;
 use countd::redis::store::Store;
 use countd::relay;
@@ -140,22 +140,34 @@ async fn note_on_backend(store: &Store) -> Result<&'static str, StoreError> {
     })
 }
 
-/// Notes servers with fewer replicas than writes wait for.
+/// Notes servers with fewer replicas than writes wait for, or none to read from.
 async fn note_replicas(
     config: &Config,
     store: &Store,
     out: &mut impl Write,
 ) -> Result<(), CommandError> {
-    let Ack::Replicas(required) = config.redis.ack else {
-        return Ok(());
+    let required = match config.redis.ack {
+        Ack::Replicas(required) => required,
+        Ack::Memory | Ack::Fsync => 0,
     };
+    let is_read = store.reads_from_replicas();
+    if required == 0 && !is_read {
+        return Ok(());
+    }
     for mut server in store.servers()? {
-        let connected = connected_replicas(&mut server).await?;
-        if connected < required {
+        let replication = Replication::read(&mut server).await;
+        let connected = replication.map_err(StoreError::from)?.replicas.len();
+        if connected < usize::from(required) {
             writeln!(
                 out,
                 "note: redis.ack is {}, but a server has {connected} replicas: writes to it get 503",
                 config.redis.ack
+            )?;
+        }
+        if connected == 0 && is_read {
+            writeln!(
+                out,
+                "note: redis.read_from is replica, but a server has no replicas: it answers all reads itself"
             )?;
         }
     }

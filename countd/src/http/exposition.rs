@@ -3,7 +3,15 @@
 use metrics::{Unit, describe_counter, describe_gauge, describe_histogram};
 use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, PrometheusHandle};
 
-const COUNTERS: [(&str, &str); 30] = [
+const COUNTERS: [(&str, &str); 32] = [
+    (
+        "countd_replica_reads_total",
+        "Commands and pipelines that replicas have answered",
+    ),
+    (
+        "countd_replica_fallbacks_total",
+        "Commands and pipelines that the primary has answered, because a replica did not",
+    ),
     (
         "countd_redis_not_acknowledged_total",
         "Commands and pipelines that were executed, but were not as safe as redis.ack requires in redis.ack_timeout_ms",
@@ -120,7 +128,11 @@ const COUNTERS: [(&str, &str); 30] = [
 /// The number of counters with labels, which are at the end of the list.
 const WITH_LABELS: usize = 4;
 
-const GAUGES: [(&str, &str); 15] = [
+const GAUGES: [(&str, &str); 16] = [
+    (
+        "countd_replicas",
+        "Replicas that answer, unless their data becomes too old",
+    ),
     (
         "countd_archive_failed",
         "Whether the archive cannot be written",

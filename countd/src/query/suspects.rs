@@ -2,9 +2,10 @@
 //! when they are read.
 
 use super::field_values::{Fields, Length};
-use super::fields::CountersToRead;
+use super::fields::{CountersToRead, read_fields};
 use crate::domain::error::StoreError;
 use crate::domain::ids::Entity;
+use crate::redis::store::Store;
 use crate::repair::{Rebuilder, SuspectObject};
 use futures_util::future::join_all;
 
@@ -13,7 +14,7 @@ const CONCURRENCY: usize = 16;
 
 /// Rebuilds those counters of a page that were lost, for a request with this trace ID. If that fails, they stay as they were read.
 pub(super) async fn rebuild_lost(
-    rebuilder: &Rebuilder,
+    (store, rebuilder): (&Store, &Rebuilder),
     (entities, counters): (&[&Entity], &[CountersToRead]),
     page: &mut [Result<Fields, StoreError>],
     trace_id: &str,
@@ -53,6 +54,9 @@ pub(super) async fn rebuild_lost(
             Err(error) => tracing::warn!(%error, "lengths of objects cannot be verified now"),
         }
     }
+    if store.reads_from_replicas() && !lost.is_empty() {
+        lost = lost_on_primaries(store, lost, counters, page).await;
+    }
     for lost in lost.chunks(CONCURRENCY) {
         let rebuilds = lost
             .iter()
@@ -63,4 +67,33 @@ pub(super) async fn rebuild_lost(
             }
         }
     }
+}
+
+/// Those of the counters that the primary has lost, too. The others are replaced in the page: a replica did not have them yet.
+async fn lost_on_primaries(
+    store: &Store,
+    suspects: Vec<usize>,
+    counters: &[CountersToRead],
+    page: &mut [Result<Fields, StoreError>],
+) -> Vec<usize> {
+    let to_read = suspects.iter().map(|at| counters[*at].clone());
+    let to_read: Vec<CountersToRead> = to_read.collect();
+    let current = match read_fields(store, &to_read).await {
+        Ok(current) => current,
+        Err(error) => {
+            tracing::warn!(%error, "counters of a replica cannot be verified now");
+            return Vec::new();
+        }
+    };
+    let mut lost = Vec::new();
+    for (at, fields) in suspects.into_iter().zip(current) {
+        let is_complete = fields.as_ref().is_ok_and(|fields| {
+            fields.length != Length::TooShort && fields.iter().any(|count| *count > 0)
+        });
+        if !is_complete {
+            lost.push(at);
+        }
+        page[at] = fields;
+    }
+    lost
 }

@@ -238,6 +238,23 @@ impl RedisCall {
         self.send_on(store.reads()).await
     }
 
+    /// Sends a call that writes nothing, and whose reply may be as old as `redis.max_staleness_ms`.
+    ///
+    /// # Errors
+    /// The error of the server or the connection.
+    pub async fn send_replica_read(&self, store: &Store) -> Result<Value, RedisError> {
+        let mut connection = store.replica_reads();
+        let reply: Result<Value, RedisError> = self.cmd.query_async(&mut connection).await;
+        match (reply, self.script) {
+            (Err(error), Some(code)) if is_no_script(&error) => {
+                // Into the replicas, too. The next call finds it there.
+                code.script.load_async(&mut connection).await?;
+                self.send_read(store).await
+            }
+            (reply, _) => reply,
+        }
+    }
+
     async fn send_on(&self, mut connection: impl ConnectionLike) -> Result<Value, RedisError> {
         let reply: Result<Value, RedisError> = self.cmd.query_async(&mut connection).await;
         match (reply, self.script) {

@@ -34,7 +34,7 @@ pub use prefilter::PrefilterConfig;
 pub use ranks::{Ranking, RanksConfig};
 pub use rebuild::{ArchiveRebuildConfig, CounterConfig, RebuildConfig};
 pub use reconcile::{AuditConfig, ReconcileConfig};
-pub use redis::{Ack, RedisConfig};
+pub use redis::{Ack, ReadFrom, RedisConfig};
 pub use relay::{DatabaseKind, DatabaseUrl, RelayConfig, SentRows};
 pub use sections::{
     ChangesConfig, ConsumerConfig, DeadLettersConfig, DedupConfig, EventIds, FactsConfig,

@@ -8,6 +8,10 @@ use std::time::Duration;
 /// The maximum of `redis.ack_timeout_ms`: a minute.
 const MAX_ACK_TIMEOUT: u64 = 60_000;
 
+/// The range of `redis.max_staleness_ms`: up to an hour.
+const MIN_STALENESS: u64 = 10;
+const MAX_STALENESS: u64 = 3_600_000;
+
 /// `[redis]`
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -18,10 +22,26 @@ pub struct RedisConfig {
     pub seeds: Vec<String>,
     /// The timeout of a command, in milliseconds.
     pub response_timeout_ms: u64,
+    /// Which servers answer reads of clients.
+    pub read_from: ReadFrom,
+    /// The maximum age of the data of a replica that answers, in milliseconds: 10 to 3,600,000.
+    pub max_staleness_ms: u64,
+    /// The addresses (`host:port`) of the replicas. If there are none, the primaries tell them.
+    pub replicas: Vec<String>,
     /// How safe a write must be before it is confirmed.
     pub ack: Ack,
     /// The timeout for that, in milliseconds: 1 to 60,000.
     pub ack_timeout_ms: u64,
+}
+
+/// Which servers answer reads of clients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ReadFrom {
+    /// The primaries.
+    Primary,
+    /// Replicas, if their data is new enough.
+    Replica,
 }
 
 /// How safe a write must be before it is confirmed.
@@ -63,13 +83,17 @@ impl fmt::Display for Ack {
 impl RedisConfig {
     /// The hosts and ports of [`seeds`](Self::seeds). `None` if one is no address.
     pub fn seed_addresses(&self) -> Option<Vec<(String, u16)>> {
-        let address = |seed: &String| {
-            let (host, port) = seed.rsplit_once(':')?;
-            // The brackets of an IPv6 address.
-            let host = host.trim_start_matches('[').trim_end_matches(']');
-            (!host.is_empty()).then_some((host.to_owned(), port.parse().ok()?))
-        };
-        self.seeds.iter().map(address).collect()
+        addresses(&self.seeds)
+    }
+
+    /// The hosts and ports of [`replicas`](Self::replicas). `None` if one is no address.
+    pub fn replica_addresses(&self) -> Option<Vec<(String, u16)>> {
+        addresses(&self.replicas)
+    }
+
+    /// The maximum age of the data of a replica that answers.
+    pub fn max_staleness(&self) -> Duration {
+        Duration::from_millis(self.max_staleness_ms)
     }
 
     /// The timeout of a command.
@@ -78,9 +102,19 @@ impl RedisConfig {
     }
 
     pub(super) fn validate(&self) -> Result<(), ConfigError> {
-        if self.seed_addresses().is_none() {
-            let problem = "must be addresses like \"redis-2:6379\"";
-            return Err(invalid("redis.seeds", problem));
+        for (setting, found) in [
+            ("redis.seeds", self.seed_addresses()),
+            ("redis.replicas", self.replica_addresses()),
+        ] {
+            if found.is_none() {
+                let problem = "must be addresses like \"redis-2:6379\"";
+                return Err(invalid(setting, problem));
+            }
+        }
+        // A shorter time would need too many probes.
+        if !(MIN_STALENESS..=MAX_STALENESS).contains(&self.max_staleness_ms) {
+            let problem = format!("must be {MIN_STALENESS} to {MAX_STALENESS}");
+            return Err(invalid("redis.max_staleness_ms", problem));
         }
         // For Redis, 0 is no timeout.
         if !(1..=MAX_ACK_TIMEOUT).contains(&self.ack_timeout_ms) {
@@ -89,6 +123,17 @@ impl RedisConfig {
         }
         Ok(())
     }
+}
+
+/// The hosts and ports of addresses. `None` if one is no address.
+fn addresses(texts: &[String]) -> Option<Vec<(String, u16)>> {
+    let address = |text: &String| {
+        let (host, port) = text.rsplit_once(':')?;
+        // The brackets of an IPv6 address.
+        let host = host.trim_start_matches('[').trim_end_matches(']');
+        (!host.is_empty()).then_some((host.to_owned(), port.parse().ok()?))
+    };
+    texts.iter().map(address).collect()
 }
 
 #[cfg(test)]

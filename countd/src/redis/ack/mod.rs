@@ -7,4 +7,4 @@ mod node;
 mod rule;
 
 pub use node::{AckedNode, Mark};
-pub use rule::{AckRule, check_server, connected_replicas, permissions};
+pub use rule::{AckRule, check_server, permissions};

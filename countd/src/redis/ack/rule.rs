@@ -1,9 +1,9 @@
 //! How safe a write must be, as a command that waits for it.
 
 use crate::domain::config::{Ack, RedisConfig};
-use crate::domain::error::{ConnectError, StoreError};
+use crate::domain::error::ConnectError;
 use redis::aio::ConnectionManager;
-use redis::{Cmd, FromRedisValue, RedisError, Value};
+use redis::{Cmd, RedisError, Value};
 use std::time::Duration;
 
 /// Commands that this module sends.
@@ -11,7 +11,7 @@ pub fn permissions(ack: Ack) -> &'static [&'static str] {
     match ack {
         Ack::Memory => &[],
         Ack::Fsync => &["SET {ack} 1", "WAITAOF 1 0 1"],
-        Ack::Replicas(_) => &["SET {ack} 1", "WAIT 1 1", "INFO replication"],
+        Ack::Replicas(_) => &["SET {ack} 1", "WAIT 1 1"],
     }
 }
 
@@ -119,19 +119,6 @@ fn unsupported(error: &RedisError) -> Option<&'static str> {
     }
     text.contains("appendonly is disabled")
         .then_some("the server has no append-only file: set appendonly yes")
-}
-
-/// The number of replicas that are connected to a server.
-///
-/// # Errors
-/// The server is unavailable.
-pub async fn connected_replicas(server: &mut ConnectionManager) -> Result<u16, StoreError> {
-    let mut cmd = redis::cmd("INFO");
-    let info = cmd.arg("replication").query_async(server).await?;
-    let info = String::from_redis_value(info).unwrap_or_default();
-    let mut lines = info.lines();
-    let count = lines.find_map(|line| line.strip_prefix("connected_slaves:")?.trim().parse().ok());
-    count.ok_or_else(|| StoreError::Unexpected("INFO replication".to_owned()))
 }
 
 #[cfg(test)]

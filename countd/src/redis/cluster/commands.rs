@@ -1,18 +1,20 @@
 //! Where commands are sent: one server, or the nodes of a cluster.
 
 use super::connection::Cluster;
+use super::via::Via;
 use crate::domain::keys::ACK;
 use crate::redis::ack::{AckRule, AckedNode, Mark};
+use crate::redis::address::Address;
+use crate::redis::replicas::Replicas;
 use redis::aio::{ConnectionLike, ConnectionManager, ConnectionManagerConfig};
 use redis::{Client, Cmd, Pipeline, RedisError, RedisFuture, Value};
+use std::sync::Arc;
 
 /// A connection to one server. Cheap to clone.
 #[derive(Clone)]
 pub struct Server {
-    /// The connection.
     connection: ConnectionManager,
-    /// The connections for writes that wait for acknowledgements, if this is one for such writes.
-    acked: Option<AckedNode>,
+    via: Via<AckedNode>,
 }
 
 impl Server {
@@ -20,13 +22,36 @@ impl Server {
     pub fn new(connection: ConnectionManager) -> Server {
         Server {
             connection,
-            acked: None,
+            via: Via::Primary,
         }
     }
-}
 
-async fn send_acked(acked: &AckedNode, commands: Vec<Cmd>) -> Result<Vec<Value>, RedisError> {
-    acked.send(commands, vec![Mark::new(ACK)]).await
+    /// The address under which its replicas are known.
+    fn address() -> Address {
+        (String::new(), 0)
+    }
+
+    /// Sends commands and returns their replies in order. The error of a command is its reply.
+    async fn send(&mut self, commands: &[&Cmd]) -> Result<Vec<Value>, RedisError> {
+        let all = || commands.iter().map(|command| (*command).clone());
+        match &self.via {
+            Via::Primary => {}
+            Via::Acked(acked) => return acked.send(all().collect(), vec![Mark::new(ACK)]).await,
+            Via::Replicas(replicas) => {
+                if let Some(replies) = replicas.read(&Server::address(), all()).await {
+                    return Ok(replies);
+                }
+            }
+        }
+        let mut pipeline = Pipeline::with_capacity(commands.len());
+        for command in all() {
+            pipeline.add_command(command);
+        }
+        let count = pipeline.len();
+        (self.connection)
+            .req_packed_commands(&pipeline, 0, count)
+            .await
+    }
 }
 
 /// Where commands are sent: one server, or a cluster.
@@ -50,6 +75,35 @@ impl Commands {
         }
     }
 
+    /// [`servers`](Self::servers), with the addresses under which their replicas are known.
+    ///
+    /// # Errors
+    /// The address of a node is invalid.
+    pub fn addressed_servers(&self) -> Result<Vec<(Address, ConnectionManager)>, RedisError> {
+        let servers = self.servers()?;
+        Ok(match self {
+            Commands::Server(_) => servers
+                .into_iter()
+                .map(|s| (Server::address(), s))
+                .collect(),
+            Commands::Cluster(cluster) => {
+                let ranges = cluster.ranges();
+                ranges.masters().iter().cloned().zip(servers).collect()
+            }
+        })
+    }
+
+    /// Connections to the same servers for reads that replicas may answer.
+    pub fn with_replicas(&self, replicas: Arc<Replicas>) -> Commands {
+        match self {
+            Commands::Server(server) => Commands::Server(Server {
+                via: Via::Replicas(replicas),
+                ..server.clone()
+            }),
+            Commands::Cluster(cluster) => Commands::Cluster(cluster.with_replicas(replicas)),
+        }
+    }
+
     /// Connections to the same servers that return replies only once they are as safe as required. `client` has the address of one server,
     /// `settings` are those of the connections.
     ///
@@ -63,7 +117,7 @@ impl Commands {
     ) -> Result<Commands, RedisError> {
         Ok(match self {
             Commands::Server(server) => Commands::Server(Server {
-                acked: Some(AckedNode::new(client, &settings, rule)?),
+                via: Via::Acked(AckedNode::new(client, &settings, rule)?),
                 ..server.clone()
             }),
             Commands::Cluster(cluster) => Commands::Cluster(cluster.acked(settings, rule)),
@@ -74,10 +128,10 @@ impl Commands {
 impl ConnectionLike for Commands {
     fn req_packed_command<'a>(&'a mut self, cmd: &'a Cmd) -> RedisFuture<'a, Value> {
         match self {
-            Commands::Server(server) => match &server.acked {
-                None => server.connection.req_packed_command(cmd),
-                Some(acked) => Box::pin(async move {
-                    let mut replies = send_acked(acked, vec![cmd.clone()]).await?;
+            Commands::Server(server) => match server.via {
+                Via::Primary => server.connection.req_packed_command(cmd),
+                _ => Box::pin(async move {
+                    let mut replies = server.send(&[cmd]).await?;
                     replies.pop().unwrap_or(Value::Nil).extract_error()
                 }),
             },
@@ -95,11 +149,11 @@ impl ConnectionLike for Commands {
         count: usize,
     ) -> RedisFuture<'a, Vec<Value>> {
         match self {
-            Commands::Server(server) => match &server.acked {
-                None => (server.connection).req_packed_commands(pipeline, offset, count),
-                Some(acked) => Box::pin(async move {
-                    let commands = pipeline.cmd_iter().cloned().collect();
-                    let replies = send_acked(acked, commands).await?;
+            Commands::Server(server) => match server.via {
+                Via::Primary => (server.connection).req_packed_commands(pipeline, offset, count),
+                _ => Box::pin(async move {
+                    let commands: Vec<&Cmd> = pipeline.cmd_iter().collect();
+                    let replies = server.send(&commands).await?;
                     Ok(replies.into_iter().skip(offset).take(count).collect())
                 }),
             },

@@ -5,20 +5,22 @@
 //! here, because it may have been executed: the caller decides. The cluster client of the `redis` crate would retry it, and an
 //! append would count twice.
 
-use super::route::{Address, SlotRanges, Target, cluster_down, first_key, redirection, target};
-use crate::domain::keys::{ack_key, slot, tag};
-use crate::redis::ack::{AckRule, AckedNode, Mark};
+use super::acked::{AckedNodes, marks};
+use super::route::{SlotRanges, Target, cluster_down, redirection, target};
+use super::slots::read_slots;
+use super::via::Via;
+use crate::redis::ack::AckRule;
+use crate::redis::address::Address;
+use crate::redis::replicas::Replicas;
 use futures_util::future::{join_all, select_ok};
 use redis::aio::{ConnectionLike, ConnectionManager, ConnectionManagerConfig};
-use redis::{
-    Client, Cmd, ConnectionAddr, ConnectionInfo, FromRedisValue, Pipeline, RedisError, Value,
-};
+use redis::{Client, Cmd, ConnectionAddr, ConnectionInfo, Pipeline, RedisError, Value};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 /// Commands that the connection itself sends.
-pub const PERMISSIONS: &[&str] = &["CLUSTER SLOTS", "ASKING"];
+pub(super) const PERMISSIONS: &[&str] = &["ASKING"];
 
 /// The maximum number of redirections of a command. After that, the redirection is its reply.
 const MAX_REDIRECTIONS: usize = 5;
@@ -27,15 +29,7 @@ const MAX_REDIRECTIONS: usize = 5;
 #[derive(Clone)]
 pub struct Cluster {
     inner: Arc<Inner>,
-    /// The connections for writes that wait for acknowledgements, if this is one for such writes.
-    acked: Option<Arc<AckedNodes>>,
-}
-
-/// The connections to nodes for writes that wait for acknowledgements.
-struct AckedNodes {
-    rule: AckRule,
-    settings: ConnectionManagerConfig,
-    nodes: Mutex<HashMap<Address, AckedNode>>,
+    via: Via<Arc<AckedNodes>>,
 }
 
 struct Inner {
@@ -78,7 +72,10 @@ impl Cluster {
             is_stale: AtomicBool::new(true),
             refreshing: tokio::sync::Mutex::default(),
         });
-        let cluster = Cluster { inner, acked: None };
+        let cluster = Cluster {
+            inner,
+            via: Via::Primary,
+        };
         cluster.refresh().await?;
         Ok(cluster)
     }
@@ -88,11 +85,15 @@ impl Cluster {
     pub fn acked(&self, settings: ConnectionManagerConfig, rule: AckRule) -> Cluster {
         Cluster {
             inner: Arc::clone(&self.inner),
-            acked: Some(Arc::new(AckedNodes {
-                rule,
-                settings,
-                nodes: Mutex::default(),
-            })),
+            via: Via::Acked(Arc::new(AckedNodes::new(settings, rule))),
+        }
+    }
+
+    /// A connection to the same nodes for reads that replicas may answer.
+    pub fn with_replicas(&self, replicas: Arc<Replicas>) -> Cluster {
+        Cluster {
+            inner: Arc::clone(&self.inner),
+            via: Via::Replicas(replicas),
         }
     }
 
@@ -139,32 +140,6 @@ impl Cluster {
         Client::open(info.set_addr(ConnectionAddr::Tcp(host.clone(), *port)))
     }
 
-    fn acked_node(&self, acked: &AckedNodes, address: &Address) -> Result<AckedNode, RedisError> {
-        let nodes = acked.nodes.lock();
-        let mut nodes = nodes.unwrap_or_else(PoisonError::into_inner);
-        if let Some(node) = nodes.get(address) {
-            return Ok(node.clone());
-        }
-        let node = AckedNode::new(&self.client(address)?, &acked.settings, acked.rule)?;
-        nodes.insert(address.clone(), node.clone());
-        Ok(node)
-    }
-
-    /// The keys that the node can write: one in the slot of a command, and one in another slot, because the first slot may be moving.
-    fn marks(&self, address: &Address, commands: &[&Cmd], assigned: &NodeCommands) -> Vec<Mark> {
-        let mut keys = assigned
-            .iter()
-            .filter_map(|(at, is_ask)| Some((tag(first_key(commands[*at])?), *is_ask)));
-        let first = keys.next().map(|(tag, is_ask)| Mark {
-            key: ack_key(&String::from_utf8_lossy(tag)),
-            is_ask,
-        });
-        let first_slot = first.as_ref().map(|mark| slot(mark.key.as_bytes()));
-        let other = (self.ranges()).other_tag(address, first_slot.unwrap_or(u16::MAX));
-        let other = other.map(|tag| Mark::new(ack_key(&tag)));
-        first.into_iter().chain(other).collect()
-    }
-
     /// The slot ranges are refreshed before the next command.
     fn mark_stale(&self) {
         self.inner.is_stale.store(true, Ordering::Release);
@@ -177,11 +152,12 @@ impl Cluster {
         if !self.inner.is_stale.swap(false, Ordering::AcqRel) {
             return Ok(());
         }
-        let mut candidates: BTreeSet<Address> = self.ranges().masters().iter().cloned().collect();
+        // All masters may have been replaced by their replicas since the last refresh.
+        let mut candidates: BTreeSet<Address> = self.ranges().nodes().cloned().collect();
         candidates.extend(self.inner.seeds.iter().cloned());
         let queries = candidates
             .iter()
-            .map(|address| Box::pin(self.slots_of(address)));
+            .map(|address| Box::pin(async move { read_slots(self.node(address)?, address).await }));
         let queries: Vec<_> = queries.collect();
         let reply = match queries.is_empty() {
             true => Err(cluster_down("the address is not that of a cluster node")),
@@ -197,38 +173,6 @@ impl Cluster {
                 self.mark_stale();
                 Err(error)
             }
-        }
-    }
-
-    async fn slots_of(&self, address: &Address) -> Result<SlotRanges, RedisError> {
-        let mut node = self.node(address)?;
-        let rows: Vec<Vec<Value>> = redis::cmd("CLUSTER")
-            .arg("SLOTS")
-            .query_async(&mut node)
-            .await?;
-        let mut ranges = Vec::with_capacity(rows.len());
-        for row in rows {
-            let [first, last, master] =
-                <[Value; 3]>::try_from(row.into_iter().take(3).collect::<Vec<_>>())
-                    .map_err(|_| cluster_down("unexpected reply of CLUSTER SLOTS"))?;
-            let master = Vec::<Value>::from_redis_value(master)?;
-            let mut master = master.into_iter();
-            let host = match master.next() {
-                Some(Value::Nil) | None => String::new(),
-                Some(host) => String::from_redis_value(host)?,
-            };
-            let port = u16::from_redis_value(master.next().unwrap_or(Value::Nil))?;
-            // A node that does not know its own address is the one that was queried.
-            let host = match host.as_str() {
-                "" | "?" => address.0.clone(),
-                _ => host,
-            };
-            let (first, last) = (u16::from_redis_value(first)?, u16::from_redis_value(last)?);
-            ranges.push((first, last, (host, port)));
-        }
-        match ranges.is_empty() {
-            true => Err(cluster_down("no slot has a master")),
-            false => Ok(SlotRanges::new(ranges)),
         }
     }
 
@@ -349,15 +293,23 @@ impl Cluster {
             pipe.add_command(commands[*at].clone());
         }
         let count = pipe.len();
-        let replies = match &self.acked {
-            None => {
+        let all = || pipe.cmd_iter().cloned();
+        if let Via::Replicas(replicas) = &self.via
+            && assigned.iter().all(|(_, is_ask)| !is_ask)
+            && let Some(replies) = replicas.read(address, all()).await
+        {
+            return Ok(replies);
+        }
+        let replies = match &self.via {
+            Via::Primary | Via::Replicas(_) => {
                 let mut node = self.node(address)?;
                 node.req_packed_commands(&pipe, 0, count).await?
             }
-            Some(acked) => {
-                let marks = self.marks(address, commands, assigned);
-                let node = self.acked_node(acked, address)?;
-                node.send(pipe.cmd_iter().cloned().collect(), marks).await?
+            Via::Acked(acked) => {
+                let assigned = assigned.iter().map(|(at, is_ask)| (commands[*at], *is_ask));
+                let marks = marks(&self.ranges(), address, assigned);
+                let node = acked.node(address, || self.client(address))?;
+                node.send(all().collect(), marks).await?
             }
         };
         let mut replies = replies.into_iter();

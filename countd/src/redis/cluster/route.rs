@@ -1,10 +1,8 @@
 //! Routing: the node to which a command is sent.
 
 use crate::domain::keys::{MAX_PARTITIONS, slot};
+use crate::redis::address::Address;
 use redis::{Arg, Cmd, RedisError, ServerErrorKind, Value};
-
-/// The host and port of a node.
-pub type Address = (String, u16);
 
 /// The first and the last slot of a range, and the master that serves it.
 pub(super) type SlotRange = (u16, u16, Address);
@@ -26,16 +24,26 @@ pub struct SlotRanges {
     /// Sorted by slot.
     all: Vec<SlotRange>,
     masters: Vec<Address>,
+    replicas: Vec<Address>,
 }
 
 impl SlotRanges {
-    /// From ranges in any order.
-    pub(super) fn new(mut all: Vec<SlotRange>) -> SlotRanges {
+    /// From ranges in any order, and the replicas of their masters.
+    pub(super) fn new(mut all: Vec<SlotRange>, replicas: Vec<Address>) -> SlotRanges {
         all.sort_unstable();
         let mut masters: Vec<Address> = all.iter().map(|(.., master)| master.clone()).collect();
         masters.sort_unstable();
         masters.dedup();
-        SlotRanges { all, masters }
+        SlotRanges {
+            all,
+            masters,
+            replicas,
+        }
+    }
+
+    /// The addresses of the masters and of their replicas. One may occur several times.
+    pub(super) fn nodes(&self) -> impl Iterator<Item = &Address> {
+        self.masters.iter().chain(&self.replicas)
     }
 
     /// The addresses of the masters, sorted.
@@ -163,7 +171,9 @@ mod tests {
     #[test]
     fn slot_is_found_in_the_range_that_covers_it() {
         let node = |port| ("h".to_owned(), port);
-        let ranges = SlotRanges::new(vec![(20, 30, node(2)), (0, 10, node(1)), (31, 31, node(1))]);
+        let all = vec![(20, 30, node(2)), (0, 10, node(1)), (31, 31, node(1))];
+        let ranges = SlotRanges::new(all, vec![node(4)]);
+        assert!(ranges.nodes().eq([&node(1), &node(2), &node(4)]));
         let of = |slot| ranges.address(&Target::Slot(slot)).ok().flatten();
         assert_eq!(of(0), Some(node(1)));
         assert_eq!(of(10), Some(node(1)));
