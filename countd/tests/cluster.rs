@@ -91,8 +91,10 @@ fn any_seed_is_enough() {
 
 #[test]
 fn nodes_are_found_again_when_all_known_masters_are_gone() {
-    let mut cluster = Cluster::with(fast_failover);
-    let replicas = [0, 1, 2].map(|node| cluster.replica(node, fast_failover));
+    // Nodes fail over only by command.
+    let patient = |builder| fast_failover(builder).config("cluster-node-timeout 60000");
+    let mut cluster = Cluster::with(patient);
+    let replicas = [0, 1, 2].map(|node| cluster.replica(node, patient));
     let config = "[log]\npartitions = 16\n[consumer]\nlinger_ms = 5\n";
     set_schema(&cluster.nodes[0], config);
     let settings = Settings {

@@ -23,7 +23,8 @@ pub fn fast_failover(builder: Builder) -> Builder {
         .config("cluster-require-full-coverage no")
 }
 
-fn role(server: &Server) -> String {
+/// `master` or `slave`.
+pub fn role(server: &Server) -> String {
     server.client().info("replication")["role"].clone()
 }
 
