@@ -39,6 +39,21 @@ pub(super) async fn rebuild_lost(
             Err(error) => tracing::warn!(%error, "counters of 0 cannot be verified now"),
         }
     }
+    if store.reads_from_replicas() && !lost.is_empty() {
+        let suspects = std::mem::take(&mut lost);
+        read_again(store, &suspects, counters, page).await;
+        for at in suspects {
+            match &page[at] {
+                // The primary has not lost them: the replica did not have them yet.
+                Ok(fields) if is_complete(fields) => {
+                    if fields.length == Length::Unknown {
+                        objects.push(at);
+                    }
+                }
+                _ => lost.push(at),
+            }
+        }
+    }
     if !objects.is_empty() {
         let suspects = objects.iter().map(|at| SuspectObject {
             entity: entities[*at],
@@ -54,9 +69,6 @@ pub(super) async fn rebuild_lost(
             Err(error) => tracing::warn!(%error, "lengths of objects cannot be verified now"),
         }
     }
-    if store.reads_from_replicas() && !lost.is_empty() {
-        lost = lost_on_primaries(store, lost, counters, page).await;
-    }
     for lost in lost.chunks(CONCURRENCY) {
         let rebuilds = lost
             .iter()
@@ -69,31 +81,26 @@ pub(super) async fn rebuild_lost(
     }
 }
 
-/// Those of the counters that the primary has lost, too. The others are replaced in the page: a replica did not have them yet.
-async fn lost_on_primaries(
+/// Whether the counters are neither 0 nor known to be too short.
+fn is_complete(fields: &Fields) -> bool {
+    fields.length != Length::TooShort && fields.iter().any(|count| *count > 0)
+}
+
+/// Replaces these counters of a page by those of the primaries. If that fails, they stay as they were read.
+async fn read_again(
     store: &Store,
-    suspects: Vec<usize>,
+    suspects: &[usize],
     counters: &[CountersToRead],
     page: &mut [Result<Fields, StoreError>],
-) -> Vec<usize> {
+) {
     let to_read = suspects.iter().map(|at| counters[*at].clone());
     let to_read: Vec<CountersToRead> = to_read.collect();
-    let current = match read_fields(store, &to_read).await {
-        Ok(current) => current,
-        Err(error) => {
-            tracing::warn!(%error, "counters of a replica cannot be verified now");
-            return Vec::new();
+    match read_fields(store, &to_read).await {
+        Ok(current) => {
+            for (at, fields) in suspects.iter().zip(current) {
+                page[*at] = fields;
+            }
         }
-    };
-    let mut lost = Vec::new();
-    for (at, fields) in suspects.into_iter().zip(current) {
-        let is_complete = fields.as_ref().is_ok_and(|fields| {
-            fields.length != Length::TooShort && fields.iter().any(|count| *count > 0)
-        });
-        if !is_complete {
-            lost.push(at);
-        }
-        page[at] = fields;
+        Err(error) => tracing::warn!(%error, "counters of a replica cannot be verified now"),
     }
-    lost
 }

@@ -22,6 +22,8 @@ const CLUSTER_PERMISSIONS: &[&str] = &["READONLY", "CLUSTER NODES"];
 const PROBES: u32 = 5;
 /// The maximum interval of probes.
 const MAX_INTERVAL: Duration = Duration::from_secs(1);
+/// The maximum timeout of a probe. A server that does not answer delays the probes of the others.
+const MAX_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The permissions that reading from replicas requires, on primaries and replicas.
 pub fn required_permissions(is_cluster: bool) -> Permissions {
@@ -80,8 +82,9 @@ impl Replicas {
         Replicas {
             primaries,
             first: client.get_connection_info().clone(),
-            // A reply that comes later is of no use.
-            settings: settings.set_response_timeout(Some(max_staleness)),
+            // A reply that comes when the data is too old is of no use.
+            settings: settings
+                .set_response_timeout(Some(max_staleness.min(config.response_timeout()))),
             configured: config.replica_addresses().unwrap_or_default(),
             max_staleness,
             is_started: AtomicBool::new(false),
@@ -219,9 +222,13 @@ impl Replicas {
         primary.replicas = fresh.collect();
     }
 
+    fn probe_timeout(&self) -> Duration {
+        (self.max_staleness / 2).min(MAX_TIMEOUT)
+    }
+
     /// `None` if the server does not reply in time.
     async fn replication(&self, server: &mut ConnectionManager) -> Option<Replication> {
-        let read = timeout(self.max_staleness / 2, Replication::read(server));
+        let read = timeout(self.probe_timeout(), Replication::read(server));
         read.await.ok()?.ok()
     }
 
@@ -229,7 +236,7 @@ impl Replicas {
     async fn has_moving_slots(&self, node: &mut ConnectionManager) -> bool {
         let mut cmd = redis::cmd("CLUSTER");
         let nodes = cmd.arg("NODES").query_async::<String>(node);
-        match timeout(self.max_staleness / 2, nodes).await {
+        match timeout(self.probe_timeout(), nodes).await {
             Ok(Ok(nodes)) => has_moving_slots(&nodes),
             _ => true,
         }
