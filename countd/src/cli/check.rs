@@ -1,7 +1,7 @@
 //! `countd check`.
 
 use crate::cli::error::CommandError;
-use countd::domain::config::{Config, Count, EntityConfig, Storage, USER};
+use countd::domain::config::{Ack, Config, Count, EntityConfig, Storage, USER};
 use countd::domain::error::{SchemaError, StoreError, join_names};
 use countd::domain::health::FailedPartition;
 use countd::domain::ids::Name;
@@ -9,6 +9,7 @@ use countd::domain::keys::{Partition, StoragePhase};
 use countd::log::inspect::{Inspection, inspect};
 use countd::maintenance::storage::{MAX_LEFTOVERS, Target, leftovers};
 use countd::redis::processes::live_processes;
+use countd::redis::replicas::Replication;
 use countd::redis::script::CounterBackend;
 use countd::redis::store::Store;
 use countd::relay;
@@ -71,6 +72,7 @@ pub async fn check(config: &Config, store: Store) -> Result<(), CommandError> {
     if store.backend() == CounterBackend::Strings {
         writeln!(out, "{}", note_on_backend(&store).await?)?;
     }
+    note_replicas(config, &store, &mut out).await?;
     note_storage(config, &store, &mut out)?;
     note_reverse(config, &store, &mut out)?;
     note_external(&store, &mut out)?;
@@ -142,6 +144,40 @@ async fn note_on_backend(store: &Store) -> Result<&'static str, StoreError> {
              redis-cli -x FUNCTION LOAD REPLACE < fallback/countint.lua"
         }
     })
+}
+
+/// Notes servers with fewer replicas than writes wait for, or none to read from.
+async fn note_replicas(
+    config: &Config,
+    store: &Store,
+    out: &mut impl Write,
+) -> Result<(), CommandError> {
+    let required = match config.redis.ack {
+        Ack::Replicas(required) => required,
+        Ack::Memory | Ack::Fsync => 0,
+    };
+    let is_read = store.reads_from_replicas();
+    if required == 0 && !is_read {
+        return Ok(());
+    }
+    for mut server in store.servers()? {
+        let replication = Replication::read(&mut server).await;
+        let connected = replication.map_err(StoreError::from)?.replicas.len();
+        if connected < usize::from(required) {
+            writeln!(
+                out,
+                "note: redis.ack is {}, but a server has {connected} replicas: writes to it get 503",
+                config.redis.ack
+            )?;
+        }
+        if connected == 0 && is_read {
+            writeln!(
+                out,
+                "note: redis.read_from is replica, but a server has no replicas: it answers all reads itself"
+            )?;
+        }
+    }
+    Ok(())
 }
 
 /// Notes the types whose counters are not stored as configured. On data without the module all are Strings.

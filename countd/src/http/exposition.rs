@@ -3,7 +3,19 @@
 use metrics::{Unit, describe_counter, describe_gauge, describe_histogram};
 use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, PrometheusHandle};
 
-const COUNTERS: [(&str, &str); 33] = [
+const COUNTERS: [(&str, &str); 36] = [
+    (
+        "countd_replica_reads_total",
+        "Commands and pipelines that replicas have answered",
+    ),
+    (
+        "countd_replica_fallbacks_total",
+        "Commands and pipelines that the primary has answered, because a replica did not",
+    ),
+    (
+        "countd_redis_not_acknowledged_total",
+        "Commands and pipelines that were executed, but were not as safe as redis.ack requires in redis.ack_timeout_ms",
+    ),
     (
         "countd_events_appended_total",
         "Events appended to the log by requests",
@@ -132,7 +144,11 @@ const COUNTERS: [(&str, &str); 33] = [
 /// The number of counters with labels, which are at the end of the list.
 const WITH_LABELS: usize = 4;
 
-const GAUGES: [(&str, &str); 18] = [
+const GAUGES: [(&str, &str); 19] = [
+    (
+        "countd_replicas",
+        "Replicas that answer, unless their data becomes too old",
+    ),
     (
         "countd_archive_failed",
         "Whether the archive cannot be written",

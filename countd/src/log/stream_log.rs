@@ -190,7 +190,7 @@ impl EventLog for Streams {
                     call.arg(kind.field()).arg(payload);
                 }
             }
-            let mut connection = self.store.commands();
+            let mut connection = self.store.writes();
             match call.invoke_async::<()>(&mut connection).await {
                 // Nothing was appended.
                 Err(error) if rejected_by_foreign_last_id(&error) => {

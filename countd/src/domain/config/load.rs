@@ -10,10 +10,11 @@ use super::prefilter::PrefilterConfig;
 use super::ranks::RanksConfig;
 use super::rebuild::{CounterConfig, RebuildConfig};
 use super::reconcile::{AuditConfig, ReconcileConfig};
+use super::redis::RedisConfig;
 use super::relay::RelayConfig;
 use super::sections::{
     ChangesConfig, ConsumerConfig, DeadLettersConfig, DedupConfig, FactsConfig, HttpConfig,
-    LogConfig, RedisConfig, TRUNCATED_PAYLOAD_BYTES,
+    LogConfig, TRUNCATED_PAYLOAD_BYTES,
 };
 use super::sink::SinkConfig;
 use super::storage::EntityConfig;
@@ -133,7 +134,7 @@ impl Config {
 
     fn validate(&self) -> Result<(), ConfigError> {
         self.require_positive()?;
-        self.validate_redis()?;
+        self.redis.validate()?;
         self.validate_windows()?;
         self.validate_http()?;
         self.auth.validate()?;
@@ -209,16 +210,6 @@ impl Config {
         match settings.into_iter().find(|(_, value)| *value == 0) {
             Some((setting, _)) => Err(invalid(setting, "must be at least 1")),
             None => Ok(()),
-        }
-    }
-
-    fn validate_redis(&self) -> Result<(), ConfigError> {
-        match self.redis.seed_addresses() {
-            Some(_) => Ok(()),
-            None => Err(invalid(
-                "redis.seeds",
-                "must be addresses like \"redis-2:6379\"",
-            )),
         }
     }
 

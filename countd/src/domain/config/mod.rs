@@ -13,6 +13,7 @@ mod prefilter;
 mod ranks;
 mod rebuild;
 mod reconcile;
+mod redis;
 mod relay;
 mod sections;
 mod sink;
@@ -36,10 +37,11 @@ pub use prefilter::PrefilterConfig;
 pub use ranks::{Ranking, RanksConfig};
 pub use rebuild::{ArchiveRebuildConfig, CounterConfig, RebuildConfig};
 pub use reconcile::{AuditConfig, ReconcileConfig};
+pub use redis::{Ack, ReadFrom, RedisConfig};
 pub use relay::{RelayConfig, SentRows};
 pub use sections::{
     ChangesConfig, ConsumerConfig, DeadLettersConfig, DedupConfig, EventIds, FactsConfig,
-    HttpConfig, LogConfig, RedisConfig, TRUNCATED_PAYLOAD_BYTES,
+    HttpConfig, LogConfig, TRUNCATED_PAYLOAD_BYTES,
 };
 pub use sink::{CountTable, DetailTable, SinkConfig};
 pub use storage::{EntityConfig, Storage};
