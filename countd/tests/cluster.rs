@@ -96,6 +96,12 @@ fn nodes_are_found_again_when_all_known_masters_are_gone() {
     let mut cluster = Cluster::with(patient);
     let replicas = [0, 1, 2].map(|node| cluster.replica(node, patient));
     let config = "[log]\npartitions = 16\n[consumer]\nlinger_ms = 5\n";
+    // They are, when the nodes have heard how far the replicas are.
+    wait_until("the replicas are listed", || {
+        let listed = format!("{:?}", cluster.nodes[0].client().ok("CLUSTER SLOTS"));
+        let mut ports = replicas.iter().map(|replica| replica.port().to_string());
+        ports.all(|port| listed.contains(&port))
+    });
     set_schema(&cluster.nodes[0], config);
     let settings = Settings {
         command: "all",
@@ -119,6 +125,24 @@ fn nodes_are_found_again_when_all_known_masters_are_gone() {
     wait_until("all nodes are found", || like(2, 200));
     wait_until_all_drained(&replicas, 16);
     assert!((0..30).all(|eid| api.counts(eid)["like"] == 2));
+}
+
+#[test]
+fn replicas_that_are_added_later_are_known() {
+    let cluster = Cluster::start();
+    set_schema(&cluster.nodes[0], "");
+    let settings = Settings {
+        command: "serve",
+        config: "",
+    };
+    let countd = Countd::with(&cluster.nodes[0], &settings);
+    let replica = cluster.replica(0, |builder| builder);
+    let api = countd.api();
+    wait_until("it is asked for the slots", || {
+        api.counts(1);
+        let stats = replica.client().info("commandstats");
+        stats.contains_key("cmdstat_cluster|slots")
+    });
 }
 
 #[test]

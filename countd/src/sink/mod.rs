@@ -17,6 +17,7 @@ mod pass;
 mod permissions;
 mod run;
 mod scan;
+mod state;
 mod statements;
 mod tables;
 mod tail;

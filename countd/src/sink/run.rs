@@ -5,7 +5,8 @@ use super::columns;
 use super::error::SinkError;
 use super::leadership::Leadership;
 use super::pass::Pass;
-use super::statements::{LOG, ORIGIN, PASS};
+use super::state::{Stored, offset_state};
+use super::statements::{ORIGIN, PASS};
 use super::tables::fingerprint;
 use super::tail;
 use super::truth::Truth;
@@ -140,8 +141,8 @@ impl Sink {
             metrics::gauge!("countd_sink_failed").set(0.0);
             tokio::time::sleep(SIGN_INTERVAL.min(takeover / 4)).await;
         }
-        let states = session.texts(tables.states()).await?;
-        let mut sink = Sink {
+        let stored = Stored::load(&mut session, &tables).await?;
+        Ok(Sink {
             config: Arc::clone(config),
             truth: Truth::new(config, store.clone()),
             log: Streams::new(store.clone(), config),
@@ -151,30 +152,14 @@ impl Sink {
                 leadership,
                 written: Instant::now(),
             },
-            offsets: BTreeMap::new(),
-            origin: String::new(),
-            needs_pass: false,
+            offsets: stored.offsets,
+            origin: stored.origin,
+            needs_pass: stored.needs_pass,
             pass: None,
             first: 0,
             advanced: BTreeSet::new(),
             held: None,
-        };
-        for row in states {
-            let [Some(name), Some(value)] = row.as_slice() else {
-                continue;
-            };
-            match name.as_str() {
-                ORIGIN => sink.origin.clone_from(value),
-                PASS => sink.needs_pass = true,
-                name => {
-                    let partition = name.strip_prefix(LOG).and_then(|name| name.parse().ok());
-                    if let (Some(partition), Ok(offset)) = (partition, value.parse()) {
-                        sink.offsets.insert(partition, offset);
-                    }
-                }
-            }
-        }
-        Ok(sink)
+        })
     }
 
     /// Writes what the next entries name, and the next page of a pass. Returns whether there is more to do at once.
@@ -251,7 +236,7 @@ impl Sink {
     async fn begin_pass(&mut self, origin: String) -> Result<(), SinkError> {
         let store = self.truth.store.clone();
         if !store.layout().sinks {
-            StoredLayout::record_sink(&mut store.commands(), &store.keys()).await?;
+            StoredLayout::record_sink(&mut store.commands(), &store.keys(), true).await?;
             store.refresh_layout().await?;
         }
         // Processes that do not know of the sink change counters without an entry.
@@ -326,9 +311,4 @@ impl Sink {
         self.held = Some(Instant::now());
         Ok(())
     }
-}
-
-/// The state with the offset of a partition.
-fn offset_state((partition, offset): (&Partition, &u64)) -> (String, String) {
-    (format!("{LOG}{partition}"), offset.to_string())
 }

@@ -49,7 +49,7 @@ struct Setup {
 impl Setup {
     fn new() -> Setup {
         let server = Server::start();
-        set_schema(&server, "");
+        set_schema(&server, "[log]\npartitions = 16\n");
         let link = Link::to(&server);
         let replica = Server::builder()
             .config(&link.setting())
@@ -105,7 +105,10 @@ fn healthy_replica_answers_reads_and_the_primary_does_not() {
     let server = Server::start();
     let replica = server.replica();
     let config = &config(LONG);
-    let mut primary = Countd::start(&server, "[log]\npartitions = 16\n[consumer]\nlinger_ms = 5\n");
+    let mut primary = Countd::start(
+        &server,
+        "[log]\npartitions = 16\n[consumer]\nlinger_ms = 5\n",
+    );
     let countd = serve(&server, LONG);
     let api = countd.api();
     api.act("like", with(on_note(1, 7), json!({ "author": 9 })));
@@ -188,6 +191,12 @@ fn counters_that_a_replica_does_not_have_yet_are_not_rebuilt() {
         link,
         replica,
     } = Setup::new();
+    // Counters are compared with facts once a consumer has used the data.
+    let consumer = Settings {
+        command: "consume",
+        config: "[log]\npartitions = 16\n",
+    };
+    let _consumer = Countd::with(&server, &consumer);
     let countd = serve(&server, LONG);
     let api = countd.api();
     wait_until_read(&api);
@@ -218,7 +227,7 @@ fn counters_that_a_replica_does_not_have_yet_are_not_rebuilt() {
 fn replica_without_a_link_is_not_read() {
     let server = Server::start();
     let mut replica = server.replica();
-    set_schema(&server, "");
+    set_schema(&server, "[log]\npartitions = 16\n");
     let (patient, config) = (serve(&server, LONG), &config(LONG));
     let api = patient.api();
     wait_until_read(&api);

@@ -2,7 +2,7 @@
 
 use super::{PARTITIONS, Rows, Warehouse};
 use crate::support::database::{Kind, for_each_database};
-use crate::support::{metric, on_note, with};
+use crate::support::{metric, on_note, printed, run, with};
 use countint_tests::{reply, wait_until};
 use serde_json::json;
 use std::fs;
@@ -87,6 +87,40 @@ fn entries_that_were_trimmed_are_noticed(kind: Kind) {
     assert_eq!(warehouse.rows(), expected);
 }
 
+fn a_sink_that_was_ended_can_begin_again(kind: Kind) {
+    let warehouse = Warehouse::start(kind, "");
+    let mut sink = warehouse.sink();
+    let mut expected = Rows::default();
+    warehouse.wait_for_pass(&sink, 1);
+    sink.stop();
+    let mut client = warehouse.server.client();
+    let recorded =
+        |client: &mut countint_tests::Client| reply::text(client.ok("HGET countd:layout sink"));
+    assert_eq!(recorded(&mut client), "on");
+    printed(&run(
+        &warehouse.server,
+        &warehouse.config,
+        &["sink", "--end"],
+    ));
+    assert_eq!(recorded(&mut client), "off");
+    // More than logs retain: nothing is kept for a sink.
+    for part in 0..4 {
+        like(&warehouse, &mut expected, part * 500..(part + 1) * 500);
+    }
+    // A process learns of it with its next heartbeat, and trims the log with its next commit.
+    let mut comments = 0;
+    wait_until("the log is trimmed", || {
+        warehouse.api().act("comment", on_note(1, 3));
+        comments += 1;
+        entries(&warehouse) < 1_000
+    });
+    expected.count("1", "comment", comments);
+    sink.launch();
+    warehouse.wait_for(&expected);
+    warehouse.wait_for_pass(&sink, 1);
+    assert_eq!(recorded(&mut client), "on");
+}
+
 /// Redis that has lost its last writes, and has used their offsets again since.
 fn writes_that_redis_has_lost_are_not_kept(kind: Kind) {
     let mut warehouse = Warehouse::start(kind, "");
@@ -131,4 +165,5 @@ for_each_database! {
     writes_that_redis_has_lost_are_not_kept
     a_sink_that_was_away_reads_what_the_logs_have_kept
     entries_that_were_trimmed_are_noticed
+    a_sink_that_was_ended_can_begin_again
 }

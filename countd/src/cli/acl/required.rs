@@ -24,7 +24,7 @@ use countd::redis::script::CounterBackend;
 use countd::redis::store::{LIBRARY_PERMISSIONS, Store};
 use countd::repair::{self, Rebuilder};
 use countd::sink;
-use countd::storage::hot::HotTracker;
+use countd::storage::hot::{HotList, HotTracker};
 use countd::storage::schema;
 
 /// The roles of a process.
@@ -123,6 +123,7 @@ fn declared(
         declared.push((common.clone(), HotTracker::required_permissions()));
     }
     if roles.consumes {
+        declared.push((common.clone(), HotList::required_permissions()));
         declared.push((common.clone(), jobs::client_permissions()));
         declared.push((common.clone(), jobs::runner_permissions()));
         declared.push((common.clone(), log::consumer_permissions(keys.tagged())));

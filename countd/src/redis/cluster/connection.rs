@@ -16,14 +16,17 @@ use futures_util::future::{join_all, select_ok};
 use redis::aio::{ConnectionLike, ConnectionManager, ConnectionManagerConfig};
 use redis::{Client, Cmd, ConnectionAddr, ConnectionInfo, Pipeline, RedisError, Value};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::{Duration, Instant};
 
 /// Commands that the connection itself sends.
 pub(super) const PERMISSIONS: &[&str] = &["ASKING"];
 
 /// The maximum number of redirections of a command. After that, the redirection is its reply.
 const MAX_REDIRECTIONS: usize = 5;
+/// The interval between refreshes of the slot ranges that nothing else causes.
+const REFRESH_INTERVAL: Duration = Duration::from_secs(10);
 
 /// A connection to all nodes. Cheap to clone.
 #[derive(Clone)]
@@ -42,6 +45,9 @@ struct Inner {
     ranges: RwLock<Arc<SlotRanges>>,
     /// The slot ranges have to be refreshed.
     is_stale: AtomicBool,
+    /// When they are refreshed even so, in milliseconds since `since`: replicas that were added are candidates of later refreshes.
+    refresh_at: AtomicU64,
+    since: Instant,
     refreshing: tokio::sync::Mutex<()>,
 }
 
@@ -70,6 +76,8 @@ impl Cluster {
             connections: Mutex::default(),
             ranges: RwLock::default(),
             is_stale: AtomicBool::new(true),
+            refresh_at: AtomicU64::new(0),
+            since: Instant::now(),
             refreshing: tokio::sync::Mutex::default(),
         });
         let cluster = Cluster {
@@ -145,13 +153,29 @@ impl Cluster {
         self.inner.is_stale.store(true, Ordering::Release);
     }
 
+    /// Whether the slot ranges may have changed, or were not refreshed for [`REFRESH_INTERVAL`].
+    fn must_refresh(&self) -> bool {
+        let Inner {
+            is_stale,
+            refresh_at,
+            since,
+            ..
+        } = &*self.inner;
+        let now = since.elapsed().as_millis() as u64;
+        is_stale.load(Ordering::Acquire) || now >= refresh_at.load(Ordering::Acquire)
+    }
+
     /// Refreshes the slot ranges if they may have changed. All nodes are queried concurrently, since an unavailable node replies only
     /// after a timeout.
     async fn refresh(&self) -> Result<(), RedisError> {
         let _exclusive = self.inner.refreshing.lock().await;
-        if !self.inner.is_stale.swap(false, Ordering::AcqRel) {
+        if !self.must_refresh() {
             return Ok(());
         }
+        self.inner.is_stale.store(false, Ordering::Release);
+        let refresh_at = self.inner.since.elapsed() + REFRESH_INTERVAL;
+        let refresh_at = refresh_at.as_millis() as u64;
+        self.inner.refresh_at.store(refresh_at, Ordering::Release);
         // All masters may have been replaced by their replicas since the last refresh.
         let mut candidates: BTreeSet<Address> = self.ranges().nodes().cloned().collect();
         candidates.extend(self.inner.seeds.iter().cloned());
@@ -182,7 +206,7 @@ impl Cluster {
         let targets = commands.iter().map(|command| target(command));
         let mut pending: Vec<(usize, Target)> = targets.enumerate().collect();
         for _ in 0..=MAX_REDIRECTIONS {
-            if self.inner.is_stale.load(Ordering::Acquire) {
+            if self.must_refresh() {
                 self.refresh().await?;
             }
             let by_node = match self.by_node(&pending) {

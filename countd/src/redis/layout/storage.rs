@@ -4,6 +4,7 @@ use super::form::{
     ARCHIVE, ARCHIVE_ID, Authors, COUNTING, EPOCH, EXTERNAL, OFF, ON, RESTORING, REVERSE,
     ReverseState, SINK, STORAGE, StoredLayout, UNDECIDED,
 };
+use super::topic;
 use crate::domain::config::{Config, Count, Storage, USER};
 use crate::domain::error::ConnectError;
 use crate::domain::ids::Name;
@@ -47,6 +48,7 @@ pub fn record_permissions() -> Permissions {
 pub fn required_permissions() -> Permissions {
     INIT.required_permissions()
         .and(Permissions::of_commands(PERMISSIONS))
+        .and(Permissions::of_commands(topic::PERMISSIONS))
 }
 
 impl StoredLayout {
@@ -62,15 +64,16 @@ impl StoredLayout {
         StoredLayout::record_switch(connection, keys, (ARCHIVE, is_on)).await
     }
 
-    /// Records that a sink follows the log. Returns the new epoch.
+    /// Records whether a sink follows the log. Returns the new epoch.
     ///
     /// # Errors
     /// The server is unavailable.
     pub async fn record_sink(
         connection: &mut impl ConnectionLike,
         keys: &Keys,
+        is_on: bool,
     ) -> Result<u64, RedisError> {
-        StoredLayout::record_switch(connection, keys, (SINK, true)).await
+        StoredLayout::record_switch(connection, keys, (SINK, is_on)).await
     }
 
     /// The ID that the data and its archive have. `None` if it has no archive yet.
