@@ -70,8 +70,8 @@ pub enum Command {
     ///
     /// The section [sink] of the configuration names the database and the tables. Any number of processes may run; one of them writes.
     Sink {
-        /// Instead of running it, end the sink of the data: logs are not kept for it any more, and events may be counted from a topic
-        /// in Kafka. Stop its processes first. A sink that is started later compares all rows
+        /// Instead of running it, end the sink of the data: logs are not kept for it any more. Stop its processes
+        /// first. A sink that is started later compares all rows
         #[arg(long)]
         end: bool,
     },

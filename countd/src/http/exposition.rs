@@ -3,7 +3,11 @@
 use metrics::{Unit, describe_counter, describe_gauge, describe_histogram};
 use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, PrometheusHandle};
 
-const COUNTERS: [(&str, &str); 36] = [
+const COUNTERS: [(&str, &str); 37] = [
+    (
+        "countd_hot_commits_total",
+        "Commits of batches with events of hot entities",
+    ),
     (
         "countd_replica_reads_total",
         "Commands and pipelines that replicas have answered",

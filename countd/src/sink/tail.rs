@@ -6,7 +6,7 @@ use super::tables::Tables;
 use crate::consumer::load_next_offsets;
 use crate::domain::error::StoreError;
 use crate::domain::keys::Partition;
-use crate::log::{LogEntry, LogSource, Streams};
+use crate::log::{LogEntry, Streams};
 use crate::redis::store::Store;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use std::collections::BTreeMap;
@@ -43,9 +43,7 @@ enum Read {
 /// Redis is unavailable.
 pub async fn positions(store: &Store) -> Result<BTreeMap<Partition, u64>, StoreError> {
     let all: Vec<Partition> = (0..store.keys().partitions()).collect();
-    let positions = load_next_offsets(store, LogSource::Stream, &all)
-        .await?
-        .into_iter();
+    let positions = load_next_offsets(store, &all).await?.into_iter();
     let positions = all.into_iter().zip(positions);
     Ok(positions
         .filter_map(|(partition, position)| Some((partition, position?)))

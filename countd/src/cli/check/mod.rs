@@ -10,7 +10,6 @@ pub use report::{Finding, Format, Report};
 
 use crate::cli::acl::{self, Roles};
 use crate::cli::error::CommandError;
-use countd::consumer::{self, TopicState};
 use countd::domain::config::{Ack, Config};
 use countd::domain::error::{ConnectError, StoreError};
 use countd::facts;
@@ -89,7 +88,6 @@ async fn check(
     schemas::check(config, &all, report).await?;
     schemas::note_missing_counters(config, &all, report)?;
     schemas::note_new_user_counters(config, &all, report)?;
-    check_topic(store, config, report).await?;
     check_databases(config, report).await
 }
 
@@ -113,37 +111,6 @@ async fn check_damage(store: &Store, report: &mut Report<impl Write>) -> Result<
             "{} partitions have failed, {} dead-letter streams are damaged: see docs/countd/operations.md",
             damage.partitions.len(),
             damage.dead_letters.len()
-        ));
-    }
-    Ok(())
-}
-
-/// Checks the topic, if the log is one.
-async fn check_topic(
-    store: &Store,
-    config: &Config,
-    report: &mut Report<impl Write>,
-) -> Result<(), CommandError> {
-    let TopicState { topic, problems } = match consumer::check_topic(store, config).await {
-        Ok(Some(state)) => state,
-        Ok(None) => return Ok(()),
-        Err(error) => {
-            report.add(&Finding::problem(format!("topic: {error}")))?;
-            report.fail(format!("topic: {error}"));
-            return Ok(());
-        }
-    };
-    for problem in &problems {
-        report.add(&Finding::problem(format!("topic: {problem}")))?;
-    }
-    if problems.is_empty() {
-        let (name, partitions) = (topic.name, topic.partitions);
-        let ok = format!("topic: ok, {name} with {partitions} partitions");
-        report.add(&Finding::ok(ok))?;
-    } else {
-        report.fail(format!(
-            "{} partitions of the topic cannot be counted: see docs/countd/kafka.md",
-            problems.len()
         ));
     }
     Ok(())

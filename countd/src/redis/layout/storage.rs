@@ -4,7 +4,6 @@ use super::form::{
     ARCHIVE, ARCHIVE_ID, Authors, COUNTING, EPOCH, EXTERNAL, OFF, ON, RESTORING, REVERSE,
     ReverseState, SINK, STORAGE, StoredLayout, UNDECIDED,
 };
-use super::topic;
 use crate::domain::config::{Config, Count, Storage, USER};
 use crate::domain::error::ConnectError;
 use crate::domain::ids::Name;
@@ -48,7 +47,6 @@ pub fn record_permissions() -> Permissions {
 pub fn required_permissions() -> Permissions {
     INIT.required_permissions()
         .and(Permissions::of_commands(PERMISSIONS))
-        .and(Permissions::of_commands(topic::PERMISSIONS))
 }
 
 impl StoredLayout {
