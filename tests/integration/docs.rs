@@ -60,7 +60,7 @@ enum Kind {
 
 fn kind(block: &Block) -> Result<Kind, String> {
     match block.mark.as_str() {
-        // `redis-plain` and `redis-module`: see conformance/page.rs. `sql`: countd's tests of relays run it.
+        // `redis-plain` and `redis-module`: see conformance/page.rs. `sql`: countd's tests of relays and sinks run it.
         "" | "text" | "json" | "toml" | "lua" | "python" | "js" | "java" | "go" | "rust"
         | "sql" | "redis-plain" | "redis-module" => Ok(Kind::Text),
         "redis" | "redis sizes" => Ok(Kind::Transcript { resp3: false }),

@@ -23,7 +23,8 @@ use countd::redis::processes;
 use countd::redis::script::CounterBackend;
 use countd::redis::store::{LIBRARY_PERMISSIONS, Store};
 use countd::repair::{self, Rebuilder};
-use countd::storage::hot::HotTracker;
+use countd::sink;
+use countd::storage::hot::{HotList, HotTracker};
 use countd::storage::schema;
 
 /// The roles of a process.
@@ -35,6 +36,8 @@ pub struct Roles {
     pub consumes: bool,
     /// Relays an outbox table.
     pub relays: bool,
+    /// Keeps tables of facts and counters.
+    pub sinks: bool,
     /// Runs the commands for operators.
     pub operates: bool,
 }
@@ -45,6 +48,7 @@ impl Roles {
         serves: false,
         consumes: false,
         relays: false,
+        sinks: false,
         operates: false,
     };
 
@@ -53,6 +57,7 @@ impl Roles {
         serves: true,
         consumes: true,
         relays: true,
+        sinks: true,
         operates: true,
     };
 }
@@ -118,6 +123,7 @@ fn declared(
         declared.push((common.clone(), HotTracker::required_permissions()));
     }
     if roles.consumes {
+        declared.push((common.clone(), HotList::required_permissions()));
         declared.push((common.clone(), jobs::client_permissions()));
         declared.push((common.clone(), jobs::runner_permissions()));
         declared.push((common.clone(), log::consumer_permissions(keys.tagged())));
@@ -131,6 +137,9 @@ fn declared(
     }
     if roles.relays {
         declared.push((common.clone(), log::lag_permissions()));
+    }
+    if roles.sinks {
+        declared.push((common.clone(), sink::required_permissions()));
     }
     if roles.consumes || roles.operates {
         declared.push((common.clone(), repair::retry_permissions(backend)));
@@ -201,6 +210,9 @@ fn declared(
         // Erasing acts, too.
         if roles.serves || roles.consumes {
             declared.push((kinds.clone(), Actions::required_permissions(backend)));
+        }
+        if roles.sinks {
+            declared.push((kinds.clone(), sink::counter_permissions(backend)));
         }
         if roles.serves {
             declared.push((kinds.clone(), adjustments::required_permissions(backend)));
@@ -275,7 +287,7 @@ fn declared(
             if roles.consumes && (is_reverse || metric.order == Order::Time) {
                 declared.push((kinds.clone(), facts.contains_permissions()));
             }
-            if roles.serves || roles.consumes {
+            if roles.serves || roles.consumes || roles.sinks {
                 declared.push((kinds.clone(), facts.required_permissions()));
             }
             if roles.serves || roles.consumes {

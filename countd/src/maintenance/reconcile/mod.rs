@@ -20,5 +20,6 @@ pub use super::report::{MetricReport, Report};
 pub use crate::repair::settle;
 pub use command::{Progress, ReconcileError, Scope, reconcile};
 pub use context::Context;
+pub(crate) use keys::entity_of;
 pub use permissions::{fact_permissions, required_permissions};
 pub use round::run;

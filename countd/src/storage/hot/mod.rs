@@ -1,16 +1,19 @@
 //! Hot entities: those with the most requests of the last minute.
 //!
 //! A process counts a sample of its requests by entity (`accesses`), and reports the most frequent entities once a second (`reports`).
-//! An entity is hot if it has at least `hot.min_rate` requests per second over all processes. Its counters can be cached (`cache`).
+//! An entity is hot if it has at least `hot.min_rate` requests per second over all processes. Its counters can be cached (`cache`),
+//! and consumers commit its events earlier (`list`).
 
 mod accesses;
 mod cache;
+mod list;
 mod reports;
 mod sampling;
 mod window;
 
 pub use accesses::Accesses;
 pub use cache::{CachedCounters, Lookup, Ticket};
+pub use list::HotList;
 pub use reports::HotEntity;
 
 use self::cache::CounterCache;
@@ -116,8 +119,7 @@ impl HotTracker {
     }
 
     fn retain_hot(&self, entities: &mut Vec<HotEntity>) {
-        let min_rate = f64::from(self.0.settings.min_rate);
-        entities.retain(|entity| entity.rate() >= min_rate);
+        entities.retain(|entity| is_hot(&self.0.settings, entity));
     }
 
     async fn run(self, mut stopping: watch::Receiver<bool>) {
@@ -163,6 +165,11 @@ impl HotTracker {
         own.truncate(settings.max_entities);
         own
     }
+}
+
+/// Whether an entity has enough requests.
+fn is_hot(settings: &HotConfig, entity: &HotEntity) -> bool {
+    entity.rate() >= f64::from(settings.min_rate)
 }
 
 /// See [`HotTracker::changing`].

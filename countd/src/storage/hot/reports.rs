@@ -29,6 +29,11 @@ pub(super) fn required_permissions() -> Permissions {
     Permissions::of_commands(PERMISSIONS)
 }
 
+/// The permissions that reading reports requires.
+pub(super) fn read_permissions() -> Permissions {
+    Permissions::of_commands(&["TIME", "ZRANGE {hot} 0 -1", "GET {hot_report}"])
+}
+
 /// An entity with its estimated requests.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HotEntity {
