@@ -11,7 +11,6 @@ pub use super::prepared::PreparedAction;
 use super::grouped::GroupedAction;
 use super::groups::Groups;
 use super::prepared::{CountedEntity, ReplyKind};
-use super::validation::entity_type;
 use super::windows::WindowedAction;
 use crate::domain::config::{Count, FactKind, Metric};
 use crate::domain::error::Problem;
@@ -131,7 +130,7 @@ impl Actions {
     ) -> Result<PreparedAction, Problem> {
         let (name, metric, op) = self.resolve_metric(metric, action.op)?;
         let entity = Entity {
-            etype: entity_type(name, metric, action)?,
+            etype: Actions::entity_type(name, metric, action)?,
             eid: action.eid.clone(),
         };
         let schema = self.catalog.schema_id(&entity.etype)?;

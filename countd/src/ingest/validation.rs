@@ -64,15 +64,19 @@ impl Actions {
             (author, actor) => Ok(author.as_ref().or(actor)),
         }
     }
-}
 
-/// The type of the entity that an action applies to.
-pub(super) fn entity_type(name: &Name, metric: &Metric, action: &Action) -> Result<Name, Problem> {
-    match (&action.etype, metric.entities.as_deref()) {
-        (Some(etype), _) => Ok(etype.clone()),
-        (None, Some([only])) => Ok(only.clone()),
-        _ => Err(Problem::Unprocessable(format!(
-            "etype: required, because {name} applies to several entity types"
-        ))),
+    /// The type of the entity that an action applies to.
+    pub(super) fn entity_type(
+        name: &Name,
+        metric: &Metric,
+        action: &Action,
+    ) -> Result<Name, Problem> {
+        match (&action.etype, metric.entities.as_deref()) {
+            (Some(etype), _) => Ok(etype.clone()),
+            (None, Some([only])) => Ok(only.clone()),
+            _ => Err(Problem::Unprocessable(format!(
+                "etype: required, because {name} applies to several entity types"
+            ))),
+        }
     }
 }

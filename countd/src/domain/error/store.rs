@@ -1,6 +1,5 @@
 //! Errors of Redis, classified by how a caller can react.
 
-use crate::domain::config::Ack;
 use crate::domain::ids::Name;
 use redis::{ErrorKind, RedisError, ServerErrorKind};
 
@@ -193,7 +192,7 @@ pub enum ConnectError {
     Seeds(String),
     /// The server cannot make writes as safe as configured.
     #[error("redis.ack is {0}, but {1}")]
-    Ack(Ack, String),
+    Ack(String, String),
     /// Some slots of the cluster have no master.
     #[error("some slots of the cluster have no master")]
     Cluster,

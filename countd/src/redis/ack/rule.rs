@@ -103,7 +103,10 @@ pub async fn check_server(
     match reply {
         Ok(_) => Ok(()),
         Err(error) => match unsupported(&error) {
-            Some(problem) => Err(ConnectError::Ack(config.ack, problem.to_owned())),
+            Some(problem) => Err(ConnectError::Ack(
+                config.ack.to_string(),
+                problem.to_owned(),
+            )),
             // The check of permissions names it.
             None if error.code() == Some("NOPERM") => Ok(()),
             None => Err(error.into()),

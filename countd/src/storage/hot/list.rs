@@ -1,6 +1,6 @@
 //! The hot entities of all processes, for consumers.
 
-use super::{is_hot, reports};
+use super::reports;
 use crate::domain::config::HotConfig;
 use crate::domain::ids::Entity;
 use crate::redis::permissions::Permissions;
@@ -35,12 +35,12 @@ impl HotList {
     ) {
         loop {
             tokio::select! {
-                () = tokio::time::sleep(super::REPORT_INTERVAL) => {}
+                () = tokio::time::sleep(reports::INTERVAL) => {}
                 _ = stopping.wait_for(|stop| *stop) => return,
             }
             match reports::read_all(&store).await {
                 Ok(all) => {
-                    let hot = all.into_iter().filter(|entity| is_hot(&settings, entity));
+                    let hot = all.into_iter().filter(|entity| entity.is_hot(&settings));
                     let hot = hot.take(settings.max_entities).map(|hot| hot.entity);
                     let hot: HashSet<Entity> = hot.collect();
                     metrics::gauge!("countd_hot_entities").set(hot.len() as f64);

@@ -27,8 +27,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
-/// The interval between two reports.
-const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 /// A process reports an entity from this share of `hot.min_rate` on: requests for a hot entity may be spread over this many processes.
 const MAX_SPREAD: f64 = 10.0;
 
@@ -119,7 +117,7 @@ impl HotTracker {
     }
 
     fn retain_hot(&self, entities: &mut Vec<HotEntity>) {
-        entities.retain(|entity| is_hot(&self.0.settings, entity));
+        entities.retain(|entity| entity.is_hot(&self.0.settings));
     }
 
     async fn run(self, mut stopping: watch::Receiver<bool>) {
@@ -129,7 +127,7 @@ impl HotTracker {
         let mut has_reported = false;
         loop {
             tokio::select! {
-                () = tokio::time::sleep(REPORT_INTERVAL) => {}
+                () = tokio::time::sleep(reports::INTERVAL) => {}
                 _ = stopping.wait_for(|stop| *stop) => return,
             }
             let own = self.own();
@@ -165,11 +163,6 @@ impl HotTracker {
         own.truncate(settings.max_entities);
         own
     }
-}
-
-/// Whether an entity has enough requests.
-fn is_hot(settings: &HotConfig, entity: &HotEntity) -> bool {
-    entity.rate() >= f64::from(settings.min_rate)
 }
 
 /// See [`HotTracker::changing`].

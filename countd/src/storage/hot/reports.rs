@@ -2,6 +2,7 @@
 //!
 //! The report of a process is a key that expires. The processes with reports are in a sorted set, scored by the expiry of their heartbeats.
 
+use crate::domain::config::HotConfig;
 use crate::domain::ids::{Entity, Id, Name};
 use crate::redis::permissions::Permissions;
 use crate::redis::processes::{live_members, send_heartbeat};
@@ -10,6 +11,8 @@ use hashbrown::HashMap;
 use redis::RedisError;
 use std::time::Duration;
 
+/// The interval between two reports.
+pub(super) const INTERVAL: Duration = Duration::from_secs(1);
 /// How long a report counts.
 const LIFETIME: Duration = Duration::from_secs(10);
 
@@ -49,6 +52,11 @@ impl HotEntity {
     /// Requests per second.
     pub fn rate(&self) -> f64 {
         self.reads + self.writes
+    }
+
+    /// Whether it has enough requests.
+    pub(super) fn is_hot(&self, settings: &HotConfig) -> bool {
+        self.rate() >= f64::from(settings.min_rate)
     }
 }
 
