@@ -24,7 +24,7 @@ use crate::redis::permissions::Permissions;
 use crate::redis::store::Store;
 use redis::RedisError;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use tokio::sync::watch;
 
 /// A process reports an entity from this share of `hot.min_rate` on: requests for a hot entity may be spread over this many processes.
