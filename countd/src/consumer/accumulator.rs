@@ -105,7 +105,8 @@ impl Accumulator {
 
     /// The flush policy: retried groups are flushed at once, others after `linger_ms`. A batch of at least `batch` events that has
     /// fewer than [`EVENTS_PER_WRITE`] events per write is flushed after `max_batch_age_ms` instead, so that more events share a
-    /// write; after `hot_age_ms` if that is less and it has events of hot entities. These times double while the worker lags: no read since the last flush returned all entries (`has_caught_up` is false).
+    /// write; after `hot_age_ms` if that is less and it has events of hot entities. These times double while the worker lags: no read
+    /// since the last flush returned all entries (`has_caught_up` is false).
     /// While no events arrive (`is_idle`), waiting longer than `linger_ms` would not share a write.
     pub fn should_flush(
         &self,

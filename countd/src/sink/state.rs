@@ -1,4 +1,4 @@
-//! What the table of states says about the rows: how far the logs were read, and with which settings and servers.
+//! The stored state of a sink: the offsets in the logs, the settings, and the run IDs of the servers.
 
 use super::error::SinkError;
 use super::statements::{LOG, ORIGIN, PASS};

@@ -1,7 +1,7 @@
 //! The connections to a node for writes that wait for acknowledgements.
 //!
-//! Each connection sends a round of commands at a time: those that have queued up while all connections waited. A round ends with a
-//! write of its own, the mark, and with `WAIT` or `WAITAOF`. The mark makes a round safe that changed nothing: from version 7.2 on, a
+//! Each connection pipelines the queued commands of several callers: a round. It ends with a write of its own, the mark, and with
+//! `WAIT` or `WAITAOF`. The mark makes a round safe that changed nothing: from version 7.2 on, a
 //! connection that has written nothing waits for nothing, although a reply may report what other connections have just written.
 
 use super::rule::{self, AckRule};

@@ -45,7 +45,7 @@ pub struct Replicas {
     /// The credentials of all servers.
     first: ConnectionInfo,
     settings: ConnectionManagerConfig,
-    /// The configured replicas. If there are none, those that the primary lists.
+    /// `redis.replicas`, or else the replicas in `INFO replication` of the primary.
     configured: Vec<Address>,
     max_staleness: Duration,
     is_started: AtomicBool,

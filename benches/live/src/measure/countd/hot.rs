@@ -14,7 +14,7 @@ use crate::workload::counts::SplitMix;
 use crate::workload::events::EntityPool;
 use crate::workload::scale::Scale;
 
-/// Connections that send likes. Those that arrive while one is executed are committed as a group.
+/// Concurrent connections for likes. countd commits concurrent likes of an entity as a group.
 const LIKERS: usize = 64;
 /// Connections that send reads.
 const READERS: usize = 16;
@@ -89,7 +89,7 @@ fn measure_one(target: &Target, time: Duration) -> Result<HotRates> {
     })
 }
 
-/// Likes of one entity and of many, each of a user who has not liked it.
+/// The rates of new likes: of one entity, and of many entities.
 fn likes(target: &Target, hot: u64, time: Duration) -> Result<(Rate, Rate)> {
     let countd = Countd::start(target, "all")?;
     let like = |eid: u64, user: u64| {
