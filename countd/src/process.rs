@@ -2,6 +2,7 @@
 //! and stops them.
 
 use crate::cli::acl::{self, Roles};
+use crate::systemd::{self, PassedSocket};
 use axum::Router;
 use countd::domain::config::Config;
 use countd::domain::error::ConnectError;
@@ -41,6 +42,8 @@ const UPKEEP_INTERVAL: Duration = Duration::from_secs(5);
 /// Redis or the outbox table cannot be used, an address cannot be bound, or a task failed.
 pub async fn run(config: Arc<Config>, roles: Roles) -> Result<(), Box<dyn Error>> {
     let metrics = exposition::install()?;
+    let mut socket = PassedSocket::from_environment()?;
+    systemd::keep_alive();
     let (stop, stopping) = watch::channel(false);
     tokio::spawn(wait_for_signal(stop.clone())?);
     let mut tasks: JoinSet<Result<(), String>> = JoinSet::new();
@@ -61,7 +64,7 @@ pub async fn run(config: Arc<Config>, roles: Roles) -> Result<(), Box<dyn Error>
                 metrics.clone(),
                 stopping.clone(),
             )?;
-            listen(&mut tasks, &config, address, router, &stopping).await?;
+            listen(&mut tasks, &config, (&mut socket, address), router, &stopping).await?;
         }
         let (config, health) = (Arc::clone(&config), health.clone());
         let jobs = erasure::run(Arc::clone(&config), store.clone(), stopping.clone());
@@ -131,7 +134,7 @@ pub async fn run(config: Arc<Config>, roles: Roles) -> Result<(), Box<dyn Error>
                 metrics.clone(),
                 stopping.clone(),
             )?;
-            listen(&mut tasks, &config, address, router, &stopping).await?;
+            listen(&mut tasks, &config, (&mut socket, address), router, &stopping).await?;
         }
         let relay = relay::run(Arc::clone(&config), store, stopping.clone());
         tasks.spawn(async move { relay.await.map_err(|error| error.to_string()) });
@@ -142,9 +145,11 @@ pub async fn run(config: Arc<Config>, roles: Roles) -> Result<(), Box<dyn Error>
         };
         members.add(&store, &config).await?;
         let router = http::router(&config, store, health, metrics.clone(), stopping.clone())?;
-        listen(&mut tasks, &config, config.http.listen, router, &stopping).await?;
+        let address = config.http.listen;
+        listen(&mut tasks, &config, (&mut socket, address), router, &stopping).await?;
     }
     tasks.spawn(maintain_metrics(metrics, stopping.clone()));
+    systemd::report_ready(stopping.clone());
     let result = join_all(&mut tasks, &stop, stopping).await;
     members.leave().await;
     tracing::info!("stopped");
@@ -205,17 +210,23 @@ async fn start(member: &mut ProcessMember) -> Result<(), ConnectError> {
     Ok(())
 }
 
-/// Binds an address and spawns its server.
+/// Takes the socket that systemd passed, or binds the address, and spawns its server.
 async fn listen(
     tasks: &mut JoinSet<Result<(), String>>,
     config: &Arc<Config>,
-    address: SocketAddr,
+    (socket, address): (&mut PassedSocket, SocketAddr),
     router: Router,
     stopping: &watch::Receiver<bool>,
 ) -> Result<(), Box<dyn Error>> {
-    let listener = TcpListener::bind(address).await;
+    let passed = socket.take();
+    let passed = passed.map_err(|error| format!("cannot use systemd's socket: {error}"))?;
+    let from_systemd = passed.is_some();
+    let listener = match passed {
+        Some(listener) => Ok(listener),
+        None => TcpListener::bind(address).await,
+    };
     let listener = listener.map_err(|error| format!("cannot listen on {address}: {error}"))?;
-    tracing::info!(address = %listener.local_addr()?, "serving");
+    tracing::info!(address = %listener.local_addr()?, from_systemd, "serving");
     let (config, mut stopping) = (Arc::clone(config), stopping.clone());
     tasks.spawn(async move {
         let stop = async move {
@@ -298,6 +309,7 @@ async fn connect(
             Err(error) => return Err(error),
         };
         tracing::warn!(%error, "no connection to Redis yet");
+        systemd::report_waiting(&format!("no connection to Redis yet: {error}"));
         tokio::select! {
             () = tokio::time::sleep(RECONNECT_DELAY) => {}
             _ = stopping.wait_for(|stop| *stop) => return Ok(None),

@@ -56,6 +56,7 @@ mod short_objects;
 mod slow_clients;
 mod startup;
 mod support;
+mod systemd;
 mod tour;
 mod trim;
 mod user_counters;
