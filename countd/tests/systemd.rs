@@ -1,42 +1,55 @@
 //! countd as a service of systemd. The tests play systemd: they listen, pass the socket, and read what countd reports.
 
 use crate::support::{environment, set_schema};
-use countint_tests::Server;
 use countint_tests::env::{TempDir, deadline};
+use countint_tests::{Server, wait_until};
 use std::fs::{self, File};
-use std::io::{ErrorKind, Read, Write};
+use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixDatagram;
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::time::{Duration, Instant};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread;
 
 /// Passes the standard input as the first and the second descriptor. After `exec` the process is the one of `LISTEN_PID`.
 const PASS: &str = "exec 3<&0 4<&0 </dev/null; export LISTEN_PID=$$; exec \"$@\"";
 
+/// Ends the thread that receives notifications.
+const END: &str = "END";
+
 /// What systemd holds for a service: its socket, and the socket that receives notifications.
 struct Manager {
     listener: TcpListener,
-    notifications: UnixDatagram,
+    received: Arc<Mutex<Vec<String>>>,
     dir: TempDir,
 }
 
-/// A process of the service.
-struct Service {
-    process: Child,
-    seen: Vec<String>,
-}
+/// A process of the service. Dropping it kills it.
+struct Service(Child);
 
 impl Manager {
     fn new() -> Manager {
         let dir = TempDir::new();
         let notifications = UnixDatagram::bind(dir.path().join("notify")).expect("a socket");
-        notifications
-            .set_read_timeout(Some(Duration::from_millis(50)))
-            .expect("a timeout");
+        let received = Arc::new(Mutex::new(Vec::new()));
+        let lines = Arc::clone(&received);
+        // The queue of a datagram socket is short, and its senders wait while it is full.
+        thread::spawn(move || {
+            let mut buffer = [0; 4096];
+            while let Ok(length) = notifications.recv(&mut buffer) {
+                let text = String::from_utf8_lossy(&buffer[..length]);
+                if text == END {
+                    return;
+                }
+                let mut lines = lines.lock().expect("no test panics with the lock");
+                lines.extend(text.lines().map(str::to_owned));
+            }
+        });
         Manager {
             listener: TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port"),
-            notifications,
+            received,
             dir,
         }
     }
@@ -64,15 +77,11 @@ impl Manager {
             .stdin(socket)
             .stdout(Stdio::null())
             .stderr(File::create(self.log_file()).expect("the directory is writable"))
-            .spawn()
-            .expect("sh starts");
-        Service {
-            process,
-            seen: Vec::new(),
-        }
+            .spawn();
+        Service(process.expect("sh starts"))
     }
 
-    fn log_file(&self) -> std::path::PathBuf {
+    fn log_file(&self) -> PathBuf {
         self.dir.path().join("countd.log")
     }
 
@@ -80,38 +89,24 @@ impl Manager {
         fs::read_to_string(self.log_file()).unwrap_or_default()
     }
 
-    /// Reads notifications until one begins with `state`, `times` times. Fails if the service ends before.
-    #[track_caller]
-    fn wait_for(&self, service: &mut Service, state: &str, times: usize) {
-        let limit = Instant::now() + deadline(60);
-        let mut found = 0;
-        while found < times {
-            found += self.read(service, state);
-            let ended = service.process.try_wait().expect("a child");
-            let waits = ended.is_none() && Instant::now() < limit;
-            assert!(
-                waits || found >= times,
-                "no {state}, {ended:?}: {:?}\n{}",
-                service.seen,
-                self.log()
-            );
-        }
+    /// What was received since the last call of [`forget`](Self::forget).
+    fn received(&self) -> Vec<String> {
+        self.received.lock().expect("it is not poisoned").clone()
     }
 
-    /// Reads a notification, if there is one, and counts its lines that begin with `state`.
-    fn read(&self, service: &mut Service, state: &str) -> usize {
-        let mut buffer = [0; 4096];
-        match self.notifications.recv(&mut buffer) {
-            Ok(length) => {
-                let text = String::from_utf8_lossy(&buffer[..length]);
-                let before = service.seen.len();
-                service.seen.extend(text.lines().map(str::to_owned));
-                let new = service.seen[before..].iter();
-                new.filter(|line| line.starts_with(state)).count()
-            }
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => 0,
-            Err(error) => panic!("{error}"),
-        }
+    fn forget(&self) {
+        self.received.lock().expect("it is not poisoned").clear();
+    }
+
+    /// Waits until lines that begin with `state` were received this often. Fails if the service ends before.
+    #[track_caller]
+    fn wait_for(&self, service: &mut Service, state: &str, times: usize) {
+        wait_until(&format!("countd reports {state}"), || {
+            let ended = service.0.try_wait().expect("a child can be waited for");
+            assert!(ended.is_none(), "{ended:?}:\n{}", self.log());
+            let received = self.received();
+            received.iter().filter(|line| line.starts_with(state)).count() >= times
+        });
     }
 
     /// Connects and sends a request. The connection waits until a process accepts it.
@@ -126,39 +121,33 @@ impl Manager {
         stream
     }
 
-    /// Waits until it ends after a signal, which it reports before.
+    /// Sends SIGTERM and waits until it ends. It reports this before.
     #[track_caller]
-    fn wait_for_end(&self, service: &mut Service) {
-        let status = service.end();
+    fn stop(&self, mut service: Service) {
+        let kill = format!("kill -TERM {}", service.0.id());
+        let sent = Command::new("sh").args(["-c", &kill]).status();
+        assert!(sent.is_ok_and(|status| status.success()), "it runs");
+        let status = service.0.wait().expect("a child can be waited for");
         assert!(status.success(), "{status}:\n{}", self.log());
-        while self.read(service, "") > 0 {}
-        let place = |state: &str| service.seen.iter().position(|line| line == state);
-        let (ready, stopping) = (place("READY=1"), place("STOPPING=1"));
-        assert!(
-            ready.is_some() && ready < stopping,
-            "READY=1, then STOPPING=1: {:?}",
-            service.seen
-        );
+        wait_until("countd reports STOPPING=1", || {
+            self.received().iter().any(|line| line == "STOPPING=1")
+        });
     }
 }
 
-impl Service {
-    fn terminate(&self) {
-        let kill = format!("kill -TERM {}", self.process.id());
-        let status = Command::new("sh").args(["-c", &kill]).status();
-        assert!(status.is_ok_and(|status| status.success()), "it runs");
-    }
-
-    fn end(&mut self) -> ExitStatus {
-        self.process.wait().expect("a child can be waited for")
+impl Drop for Manager {
+    fn drop(&mut self) {
+        // Without the thread there is nothing to end.
+        let _ = UnixDatagram::unbound()
+            .and_then(|socket| socket.send_to(END.as_bytes(), self.dir.path().join("notify")));
     }
 }
 
 impl Drop for Service {
     fn drop(&mut self) {
         // The process may already have ended.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 }
 
@@ -173,13 +162,15 @@ fn connections_wait_for_the_next_process(command: &str) {
     let (server, manager) = (Server::start(), Manager::new());
     set_schema(&server, "");
     for _ in 0..2 {
+        manager.forget();
         let early = manager.request();
         let mut service = manager.start(&server, command, (manager.socket(), 1));
         manager.wait_for(&mut service, "READY=1", 1);
         assert_answered(early);
         assert_answered(manager.request());
-        service.terminate();
-        manager.wait_for_end(&mut service);
+        let received = manager.received();
+        assert!(!received.iter().any(|line| line == "STOPPING=1"), "{received:?}");
+        manager.stop(service);
     }
 }
 
@@ -204,15 +195,14 @@ fn countd_is_ready_when_redis_answers() {
     let manager = Manager::new();
     let mut service = manager.start(&server, "all", (manager.socket(), 1));
     manager.wait_for(&mut service, "STATUS=no connection to Redis yet: ", 2);
-    manager.wait_for(&mut service, "WATCHDOG=1", 2);
-    assert!(
-        !service.seen.iter().any(|line| line == "READY=1"),
-        "{:?}",
-        service.seen
-    );
+    manager.wait_for(&mut service, "WATCHDOG=1", 3);
+    let received = manager.received();
+    assert!(!received.iter().any(|line| line == "READY=1"), "{received:?}");
     server.client().ok("CLUSTER ADDSLOTSRANGE 0 16383");
     manager.wait_for(&mut service, "READY=1", 1);
-    manager.wait_for(&mut service, "WATCHDOG=1", 2);
+    manager.forget();
+    manager.wait_for(&mut service, "WATCHDOG=1", 3);
+    manager.stop(service);
 }
 
 #[test]
@@ -224,8 +214,9 @@ fn sockets_that_countd_cannot_use_are_refused() {
         (OwnedFd::from(udp), 1, "cannot use systemd's socket: "),
     ] {
         let mut service = manager.start(&server, "all", (socket, count));
-        let status = service.end();
+        let status = service.0.wait().expect("a child can be waited for");
         assert_eq!(status.code(), Some(1), "{}", manager.log());
         assert!(manager.log().contains(problem), "{}", manager.log());
+        assert!(!manager.received().iter().any(|line| line == "READY=1"));
     }
 }
