@@ -191,6 +191,9 @@ have_schemathesis() { [[ $("$1/bin/schemathesis" --version 2>/dev/null) == [Ss]c
 
 have_pip() { [[ $(python3 -m pip --version 2>/dev/null) == pip* ]]; }
 
+# The program that finds the packages of the libraries that a binary needs.
+have_dpkg_dev() { [[ $(dpkg-shlibdeps --version 2>/dev/null) == *dpkg-shlibdeps* ]]; }
+
 # Without libc6-dbg valgrind cannot start any program.
 have_valgrind() { valgrind --quiet --error-exitcode=1 true >/dev/null 2>&1; }
 
