@@ -17,7 +17,7 @@ section() {
         /^```/ { shell = $0 == "```sh"; next }
         wanted && shell && !/^git clone/ { print }' "$FRESH$CLONE/$PAGE")
     [[ -n $commands ]] || die "$PAGE has no commands in the section $1"
-    printf 'set -e\n%s\n' "$commands"
+    printf 'set -ex\n%s\n' "$commands"
 }
 
 # build_and_install [DIR]: with the packages in DIR instead of building them.
@@ -28,8 +28,11 @@ build_and_install() {
     else
         quietly "built the packages" "${ENTER[@]}" "$CLONE" sh -c "$(section Build)"
     fi
-    # A package without its services running, as in an image. debootstrap leaves no policy.
+    # Without systemd, Debian's redis-server would be started by its init script.
+    printf '#!/bin/sh\nexit 101\n' >"$FRESH/usr/sbin/policy-rc.d"
+    chmod 755 "$FRESH/usr/sbin/policy-rc.d"
     quietly "installed the packages" "${ENTER[@]}" "$CLONE" env DEBIAN_FRONTEND=noninteractive sh -c "$(section Install)"
+    rm "$FRESH/usr/sbin/policy-rc.d"
 }
 
 # systemd needs a control group of its own, and mounts that show its namespaces.
@@ -39,7 +42,7 @@ boot() {
     CGROUP=$WORK/cgroup/countint-fresh.$$
     mkdir "$CGROUP"
     # shellcheck disable=SC2016  # for the shells in there to expand
-    setsid bash -c 'read -r pid _ </proc/self/stat && echo "$pid" >"$2/cgroup.procs" && exec unshare --cgroup --mount --propagation private \
+    setsid bash -c 'echo 0 >"$2/cgroup.procs" && exec unshare --cgroup --mount --propagation private \
         --pid --fork --kill-child --net --uts --ipc bash -c "$3" "$0" "$1"' "$FRESH" "$WORK" "$CGROUP" '
         set -e
         read -r pid _ </proc/self/stat
@@ -81,7 +84,7 @@ fail_in_boot() {
 # in_boot_quietly WHAT SCRIPT
 in_boot_quietly() {
     local since=$SECONDS
-    in_boot sh -c "$2" >"$WORK/log" 2>&1 || { tail -n 20 "$WORK/log" >&2 && fail_in_boot "$1"; }
+    in_boot sh -ec "$2" >"$WORK/log" 2>&1 || { tail -n 20 "$WORK/log" >&2 && fail_in_boot "$1"; }
     say "fresh: $1 ($((SECONDS - since)) s)"
 }
 
@@ -112,7 +115,7 @@ try_repair() {
     in_boot_quietly "cut the last write off" 'systemctl stop countd.socket countd countint-redis
         file=$(ls /var/lib/countint/appendonlydir/*.incr.aof)
         printf "*3\r\n\$3\r\nSET\r\n\$1\r\nk\r\n\$5\r\nva" >>"$file"
-        ! systemctl start countint-redis
+        if systemctl start countint-redis; then exit 1; fi
         journalctl --unit countint-redis | grep "Unexpected end of file reading the append only file"'
     in_boot_quietly "repaired it as the page says" "$(section 'Repair the append-only file')"
     in_boot_quietly "started countd" 'systemctl start countd.socket countd'
@@ -133,8 +136,7 @@ try_removal() {
         curl --fail --silent http://127.0.0.1:8090/healthz'
     in_boot_quietly "purged the packages, which keeps the data" '
         dpkg --purge countd countint-module
-        ! systemctl is-active countd countd.socket countint-redis
-        ! ls /etc/countd/countd.toml
+        if systemctl is-active countd countd.socket countint-redis || [ -e /etc/countd/countd.toml ]; then exit 1; fi
         ls /var/lib/countint/appendonlydir/*.aof'
 }
 
