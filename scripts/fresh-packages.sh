@@ -20,11 +20,11 @@ section() {
     printf 'set -ex\n%s\n' "$commands"
 }
 
-# build_and_install [DIR]: with the packages in DIR instead of building them.
 build_and_install() {
-    if [[ -n ${1:-} ]]; then
-        mkdir -p "$FRESH$CLONE/target/package"
-        cp "$1"/*.deb "$FRESH$CLONE/target/package"
+    if [[ -n $BUILT ]]; then
+        mkdir -p "$FRESH$CLONE/target/"{package,release}
+        cp "$ROOT/target/package/"*.deb "$FRESH$CLONE/target/package"
+        cp "$TARGET_DIR/release/"{countd,libcountint.so} "$FRESH$CLONE/target/release"
     else
         quietly "built the packages" "${ENTER[@]}" "$CLONE" sh -c "$(section Build)"
     fi
@@ -149,15 +149,11 @@ shut_down() {
     umount "$WORK/cgroup"
 }
 
-# try_packages [DIR]
 try_packages() {
-    build_and_install "$@"
-    boot
     in_boot_quietly "started the services as the page says" "$(section Start)"
     in_boot_quietly "liked a post as the page says" "$(section 'Try it')"
     until_within 60 "it has one like" count_is 1
     try_failures
     try_repair
     try_removal
-    shut_down
 }
