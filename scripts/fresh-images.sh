@@ -4,10 +4,12 @@
 # Builds and runs the images without a container engine: each stage is a copy of the bare Debian, in which the instructions of the container
 # file are executed. Then it runs what the images run as their users, without capabilities and on a read-only file system.
 
-IMAGE_ENVIRONMENT=() # of the stage that was built last, as are the next three
+# Of the stage that was built last.
+IMAGE_ENVIRONMENT=()
 IMAGE_USER=
 IMAGE_ENTRYPOINT=
 IMAGE_COMMAND=
+IMAGE_RUN=() # see image_command
 
 # instructions STAGE: one on each line.
 instructions() {
@@ -74,21 +76,30 @@ prepare_build_stage() {
     fi
 }
 
-# run_image STAGE ENVIRONMENT ... -- COMMAND ...: runs a command as the container would, in the network of the booted Debian.
-run_image() {
+# image_command STAGE VARIABLE ... -- COMMAND ...: sets IMAGE_RUN, which runs a command as the container would, in the network of the booted
+# Debian. A signal to its process reaches the command.
+image_command() {
     local root=$WORK/image-$1 environment=()
     shift
     while [[ $1 != -- ]]; do environment+=("$1") && shift; done
     shift
-    nsenter --target "$INIT" --net --no-fork env -i PATH=/usr/local/bin:/usr/bin:/bin "${environment[@]}" \
-        setpriv --no-new-privs --bounding-set=-all chroot --userspec="$IMAGE_USER:$IMAGE_USER" "$root" "$@" </dev/null
+    IMAGE_RUN=(nsenter --target "$INIT" --net env -i PATH=/usr/local/bin:/usr/bin:/bin "${environment[@]}" chroot "$root"
+        setpriv --reuid "$IMAGE_USER" --regid "$IMAGE_USER" --clear-groups --bounding-set=-all --inh-caps=-all --no-new-privs "$@")
 }
+
+run_image() { image_command "$@" && "${IMAGE_RUN[@]}" </dev/null; }
 
 # Nothing but the volume can be written.
 make_read_only() {
     mount --bind "$1" "$1"
     mount -o remount,bind,ro "$1"
     [[ ! -d $1/data ]] || mount -t tmpfs -o "mode=700,uid=$IMAGE_USER,gid=$IMAGE_USER" tmpfs "$1/data"
+}
+
+# stop_image PID LOG
+stop_image() {
+    kill -TERM "$1"
+    wait "$1" || die "it ended with status $?: $(tail -n 5 "$2")"
 }
 
 try_images() {
@@ -98,20 +109,22 @@ try_images() {
     build_stage redis
     make_read_only "$WORK/image-redis"
     environment=(REDIS_PASSWORD=from-the-test)
-    run_image redis "${environment[@]}" -- "$IMAGE_ENTRYPOINT" "$IMAGE_COMMAND" >"$WORK/redis.log" 2>&1 &
+    image_command redis "${environment[@]}" -- "$IMAGE_ENTRYPOINT" "$IMAGE_COMMAND"
+    "${IMAGE_RUN[@]}" </dev/null >"$WORK/redis.log" 2>&1 &
     redis=$!
-    until_within 60 "the image of Redis is healthy: $(tail -n 5 "$WORK/redis.log")" run_image redis "${environment[@]}" -- redis-healthy
+    until_within 60 "the image of Redis is healthy" run_image redis "${environment[@]}" -- redis-healthy
     build_stage countd
     make_read_only "$WORK/image-countd"
     environment=("${IMAGE_ENVIRONMENT[@]}" COUNTD_REDIS__URL=redis://:from-the-test@127.0.0.1:6379/)
     quietly "created the schema in the image" \
         run_image countd "${environment[@]}" -- "$IMAGE_ENTRYPOINT" schema set v1 read like fav comment repost
-    run_image countd "${environment[@]}" -- "$IMAGE_ENTRYPOINT" >"$WORK/countd.log" 2>&1 &
+    image_command countd "${environment[@]}" -- "$IMAGE_ENTRYPOINT"
+    "${IMAGE_RUN[@]}" </dev/null >"$WORK/countd.log" 2>&1 &
     countd=$!
     until_within 60 "the image of countd is healthy" run_image countd -- countd-healthy
     say "fresh: the images run as users, without capabilities and on read-only file systems"
-    kill -TERM "$countd" && wait "$countd" || die "countd ended with status $?: $(tail -n 5 "$WORK/countd.log")"
-    kill -TERM "$redis" && wait "$redis" || die "Redis ended with status $?: $(tail -n 5 "$WORK/redis.log")"
+    stop_image "$countd" "$WORK/countd.log"
+    stop_image "$redis" "$WORK/redis.log"
     compgen -G "$WORK/image-redis/data/appendonlydir/*.aof" >/dev/null || die "Redis has no data in /data"
     say "fresh: both stopped at SIGTERM"
 }

@@ -52,6 +52,7 @@ boot() {
         mount -t cgroup2 cgroup2 "$0/sys/fs/cgroup"
         exec env -i container=chroot PATH=/usr/sbin:/usr/bin:/sbin:/bin chroot "$0" /lib/systemd/systemd' </dev/null >"$WORK/boot.log" 2>&1 &
     BOOT=$!
+    trap shut_down EXIT
     until_within 120 "systemd starts" booted
     say "fresh: booted systemd"
 }
@@ -147,6 +148,7 @@ shut_down() {
     local limit=$((SECONDS + 10))
     until find "$CGROUP" -depth -type d -exec rmdir {} + 2>/dev/null || [[ ! -d $CGROUP ]] || ((SECONDS > limit)); do sleep 0.2; done
     umount "$WORK/cgroup"
+    trap - EXIT
 }
 
 try_packages() {
@@ -156,4 +158,20 @@ try_packages() {
     try_failures
     try_repair
     try_removal
+}
+
+# A copy of the bare Debian for the stages of the container file. Images have a policy that starts no services.
+keep_base() {
+    cp -a --one-file-system "$FRESH" "$WORK/base"
+    printf '#!/bin/sh\nexit 101\n' >"$WORK/base/usr/sbin/policy-rc.d"
+    chmod 755 "$WORK/base/usr/sbin/policy-rc.d"
+}
+
+# docs/countd/deploy.md: packages under systemd, then images in its network, when the packages no longer use the ports.
+try_deploy() {
+    build_and_install
+    boot
+    try_packages
+    try_images
+    shut_down
 }
