@@ -24,7 +24,11 @@ fn the_file_in_the_repository_contains_the_defaults() {
 fn the_file_of_the_debian_package_has_the_defaults() {
     let package = Config::parse(include_str!("../../../../deploy/countd.toml")).expect("valid");
     let defaults = Config::parse("").expect("the defaults are valid");
-    assert_eq!(format!("{package:?}"), format!("{defaults:?}"));
+    let sections = |config: &Config| {
+        let (redis, auth, limits) = (&config.redis, &config.auth, &config.limits);
+        format!("{redis:?} {auth:?} {limits:?}")
+    };
+    assert_eq!(sections(&package), sections(&defaults));
 }
 
 #[test]
