@@ -22,7 +22,11 @@ instructions() {
 }
 
 # in_stage ROOT DIR COMMAND ...: with this machine's network.
-in_stage() { (FRESH=$1 && prepare_to_enter && "${ENTER[@]}" "${@:2}"); }
+in_stage() {
+    local FRESH=$1 ENTER=()
+    prepare_to_enter
+    "${ENTER[@]}" "${@:2}"
+}
 
 # copy STAGE DIR [--from=STAGE] SOURCE ... TARGET: the instruction COPY.
 copy() {

@@ -6,7 +6,7 @@
 
 PAGE=docs/countd/deploy.md
 INIT=   # the process ID of systemd outside the namespaces
-BOOT=   # the process that waits for it
+UNSHARE=   # the process that waits for it
 CGROUP= # its control group
 
 # section HEADING: the commands of a section of the page. The clone is already there.
@@ -51,7 +51,7 @@ boot() {
         mount -t sysfs sysfs "$0/sys"
         mount -t cgroup2 cgroup2 "$0/sys/fs/cgroup"
         exec env -i container=chroot PATH=/usr/sbin:/usr/bin:/sbin:/bin chroot "$0" /lib/systemd/systemd' </dev/null >"$WORK/boot.log" 2>&1 &
-    BOOT=$!
+    UNSHARE=$!
     trap shut_down EXIT
     until_within 120 "systemd starts" booted
     say "fresh: booted systemd"
@@ -142,8 +142,8 @@ try_removal() {
 }
 
 shut_down() {
-    kill -KILL "$BOOT" 2>/dev/null || true
-    wait "$BOOT" 2>/dev/null || true
+    kill -KILL "$UNSHARE" 2>/dev/null || true
+    wait "$UNSHARE" 2>/dev/null || true
     # The kernel empties the groups a moment after it has killed their processes.
     local limit=$((SECONDS + 10))
     until find "$CGROUP" -depth -type d -exec rmdir {} + 2>/dev/null || [[ ! -d $CGROUP ]] || ((SECONDS > limit)); do sleep 0.2; done
