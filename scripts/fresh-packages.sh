@@ -48,6 +48,8 @@ boot() {
         read -r pid _ </proc/self/stat
         echo "$pid" >"$1/init-pid"
         mount -t proc proc "$0/proc"
+        # systemd would mount the devices of this machine, if there were no mount.
+        mount --rbind "$0/dev" "$0/dev"
         mount -t sysfs sysfs "$0/sys"
         mount -t cgroup2 cgroup2 "$0/sys/fs/cgroup"
         exec env -i container=chroot PATH=/usr/sbin:/usr/bin:/sbin:/bin chroot "$0" /lib/systemd/systemd' </dev/null >"$WORK/boot.log" 2>&1 &
