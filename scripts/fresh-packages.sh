@@ -47,12 +47,17 @@ boot() {
         set -e
         read -r pid _ </proc/self/stat
         echo "$pid" >"$1/init-pid"
+        # Sandboxes need a root that is a mount, which a chroot is not.
+        mount --rbind "$0" "$0"
         mount -t proc proc "$0/proc"
         # systemd would mount the devices of this machine, if there were no mount.
         mount --rbind "$0/dev" "$0/dev"
         mount -t sysfs sysfs "$0/sys"
         mount -t cgroup2 cgroup2 "$0/sys/fs/cgroup"
-        exec env -i container=chroot PATH=/usr/sbin:/usr/bin:/sbin:/bin chroot "$0" /lib/systemd/systemd' </dev/null >"$WORK/boot.log" 2>&1 &
+        cd "$0"
+        pivot_root . .
+        umount --lazy .
+        exec env -i container=chroot PATH=/usr/sbin:/usr/bin:/sbin:/bin /lib/systemd/systemd' </dev/null >"$WORK/boot.log" 2>&1 &
     UNSHARE=$!
     trap shut_down EXIT
     until_within 120 "systemd starts" booted
