@@ -64,7 +64,14 @@ pub async fn run(config: Arc<Config>, roles: Roles) -> Result<(), Box<dyn Error>
                 metrics.clone(),
                 stopping.clone(),
             )?;
-            listen(&mut tasks, &config, (&mut socket, address), router, &stopping).await?;
+            listen(
+                &mut tasks,
+                &config,
+                (&mut socket, address),
+                router,
+                &stopping,
+            )
+            .await?;
         }
         let (config, health) = (Arc::clone(&config), health.clone());
         let jobs = erasure::run(Arc::clone(&config), store.clone(), stopping.clone());
@@ -134,7 +141,14 @@ pub async fn run(config: Arc<Config>, roles: Roles) -> Result<(), Box<dyn Error>
                 metrics.clone(),
                 stopping.clone(),
             )?;
-            listen(&mut tasks, &config, (&mut socket, address), router, &stopping).await?;
+            listen(
+                &mut tasks,
+                &config,
+                (&mut socket, address),
+                router,
+                &stopping,
+            )
+            .await?;
         }
         let relay = relay::run(Arc::clone(&config), store, stopping.clone());
         tasks.spawn(async move { relay.await.map_err(|error| error.to_string()) });
@@ -146,7 +160,14 @@ pub async fn run(config: Arc<Config>, roles: Roles) -> Result<(), Box<dyn Error>
         members.add(&store, &config).await?;
         let router = http::router(&config, store, health, metrics.clone(), stopping.clone())?;
         let address = config.http.listen;
-        listen(&mut tasks, &config, (&mut socket, address), router, &stopping).await?;
+        listen(
+            &mut tasks,
+            &config,
+            (&mut socket, address),
+            router,
+            &stopping,
+        )
+        .await?;
     }
     tasks.spawn(maintain_metrics(metrics, stopping.clone()));
     systemd::report_ready(stopping.clone());

@@ -9,7 +9,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixDatagram;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
@@ -105,7 +105,11 @@ impl Manager {
             let ended = service.0.try_wait().expect("a child can be waited for");
             assert!(ended.is_none(), "{ended:?}:\n{}", self.log());
             let received = self.received();
-            received.iter().filter(|line| line.starts_with(state)).count() >= times
+            received
+                .iter()
+                .filter(|line| line.starts_with(state))
+                .count()
+                >= times
         });
     }
 
@@ -127,11 +131,24 @@ impl Manager {
         let kill = format!("kill -TERM {}", service.0.id());
         let sent = Command::new("sh").args(["-c", &kill]).status();
         assert!(sent.is_ok_and(|status| status.success()), "it runs");
-        let status = service.0.wait().expect("a child can be waited for");
+        let status = service.end();
         assert!(status.success(), "{status}:\n{}", self.log());
         wait_until("countd reports STOPPING=1", || {
             self.received().iter().any(|line| line == "STOPPING=1")
         });
+    }
+}
+
+impl Service {
+    /// Waits until it ends.
+    #[track_caller]
+    fn end(&mut self) -> ExitStatus {
+        let mut status = None;
+        wait_until("countd ends", || {
+            status = self.0.try_wait().expect("a child can be waited for");
+            status.is_some()
+        });
+        status.expect("it has ended")
     }
 }
 
@@ -169,7 +186,10 @@ fn connections_wait_for_the_next_process(command: &str) {
         assert_answered(early);
         assert_answered(manager.request());
         let received = manager.received();
-        assert!(!received.iter().any(|line| line == "STOPPING=1"), "{received:?}");
+        assert!(
+            !received.iter().any(|line| line == "STOPPING=1"),
+            "{received:?}"
+        );
         manager.stop(service);
     }
 }
@@ -197,7 +217,10 @@ fn countd_is_ready_when_redis_answers() {
     manager.wait_for(&mut service, "STATUS=no connection to Redis yet: ", 2);
     manager.wait_for(&mut service, "WATCHDOG=1", 3);
     let received = manager.received();
-    assert!(!received.iter().any(|line| line == "READY=1"), "{received:?}");
+    assert!(
+        !received.iter().any(|line| line == "READY=1"),
+        "{received:?}"
+    );
     server.client().ok("CLUSTER ADDSLOTSRANGE 0 16383");
     manager.wait_for(&mut service, "READY=1", 1);
     manager.forget();
@@ -214,7 +237,7 @@ fn sockets_that_countd_cannot_use_are_refused() {
         (OwnedFd::from(udp), 1, "cannot use systemd's socket: "),
     ] {
         let mut service = manager.start(&server, "all", (socket, count));
-        let status = service.0.wait().expect("a child can be waited for");
+        let status = service.end();
         assert_eq!(status.code(), Some(1), "{}", manager.log());
         assert!(manager.log().contains(problem), "{}", manager.log());
         assert!(!manager.received().iter().any(|line| line == "READY=1"));
