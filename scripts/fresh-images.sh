@@ -87,7 +87,7 @@ image_command() {
     shift
     while [[ $1 != -- ]]; do environment+=("$1") && shift; done
     shift
-    IMAGE_RUN=(nsenter --target "$INIT" --net env -i PATH=/usr/local/bin:/usr/bin:/bin "${environment[@]}" chroot "$root"
+    IMAGE_RUN=(nsenter --target "$INIT" --net env -i PATH=/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin "${environment[@]}" chroot "$root"
         setpriv --reuid "$IMAGE_USER" --regid "$IMAGE_USER" --clear-groups --bounding-set=-all --inh-caps=-all --no-new-privs "$@")
 }
 

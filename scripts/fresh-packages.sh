@@ -85,7 +85,7 @@ until_within() {
 }
 
 fail_in_boot() {
-    { tail -n 5 "$WORK/boot.log" && in_boot journalctl --no-pager --lines 40; } >&2 || true
+    { tail -n 5 "$WORK/"*.log && in_boot journalctl --no-pager --lines 40; } >&2 || true
     die "not so: $1"
 }
 
