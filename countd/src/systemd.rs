@@ -51,7 +51,9 @@ pub fn report_ready(mut stopping: watch::Receiver<bool>) {
 
 /// Reports what the process waits for. `systemctl status` shows the first line.
 pub fn report_waiting(reason: &str) {
-    notify(&[NotifyState::Status(reason.lines().next().unwrap_or_default())]);
+    notify(&[NotifyState::Status(
+        reason.lines().next().unwrap_or_default(),
+    )]);
 }
 
 /// Sends keep-alives to the watchdog until the process ends, at a third of the timeout (`WATCHDOG_USEC`). They stop if no task of the
