@@ -223,6 +223,9 @@ have_mariadb() {
     command -v mariadb-install-db >/dev/null && [[ $(mariadbd --version 2>/dev/null) == *MariaDB* ]]
 }
 
+# promtool of Prometheus, for the alerts.
+have_promtool() { [[ $(promtool --version 2>&1) == promtool,* ]]; }
+
 # have_cargo_command NAME ARG ...: whether cargo NAME ARG ... succeeds on an empty package.
 have_cargo_command() {
     local dir status=0

@@ -18,7 +18,8 @@
 //! | [`database`] | SQL statements | replies of PostgreSQL, MySQL or MariaDB | `domain` |
 //! | [`relay`] | rows of an outbox table in a database | events in the log; settled rows | `database`, `ingest`, `log`, `storage` |
 //! | [`sink`] | the log, facts and counters | rows of tables in a database | `database`, `consumer`, `query`, `log`, `facts`, `storage` |
-//! | [`http`] | HTTP requests | responses, the OpenAPI document, metrics | `ingest`, `query`, `storage`, `facts` |
+//! | [`monitor`] | the state of the logs and of the nodes | samples for `/metrics` | `log` |
+//! | [`http`] | HTTP requests | responses, the OpenAPI document, metrics | `ingest`, `query`, `storage`, `facts`, `monitor` |
 //!
 //! The binary adds the command line (`cli`) and starts the server and the consumer (`process`).
 
@@ -32,6 +33,7 @@ pub mod http;
 pub mod ingest;
 pub mod log;
 pub mod maintenance;
+pub mod monitor;
 pub mod query;
 pub mod redis;
 pub mod relay;

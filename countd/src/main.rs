@@ -2,6 +2,7 @@
 
 mod cli;
 mod process;
+mod signals;
 mod systemd;
 
 use clap::Parser;
@@ -30,6 +31,8 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 #[tokio::main]
 async fn main() -> ExitCode {
     let cli = Cli::parse();
+    // Of the library's features alone it could not choose one, if a dependency adds another. It fails only if there is one already.
+    let _ = tokio_rustls::rustls::crypto::ring::default_provider().install_default();
     match run(cli).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if error.is::<reconcile::Differences>() => {

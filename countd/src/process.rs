@@ -2,12 +2,14 @@
 //! relay or the sink, and stops them.
 
 use crate::cli::acl::{self, Roles};
+use crate::signals;
 use crate::systemd::{self, PassedSocket};
 use axum::Router;
 use countd::domain::config::Config;
 use countd::domain::error::ConnectError;
 use countd::domain::health::Health;
-use countd::http::exposition;
+use countd::http::Tls;
+use countd::http::scrape::Scrape;
 use countd::log::archive::{ArchiveError, ArchiveGuard};
 use countd::maintenance::{erasure, rebuild, reconcile, sums, transposition};
 use countd::redis::layout::{Purpose, StoredLayout};
@@ -17,13 +19,11 @@ use countd::repair::HotEntities;
 use countd::storage::catalog::Catalog;
 use countd::storage::{schema, user_schema};
 use countd::{consumer, facts, http, relay, sink};
-use metrics_exporter_prometheus::PrometheusHandle;
 use std::error::Error;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
@@ -41,20 +41,27 @@ const UPKEEP_INTERVAL: Duration = Duration::from_secs(5);
 /// # Errors
 /// Redis or the tables cannot be used, an address cannot be bound, or a task failed.
 pub async fn run(config: Arc<Config>, roles: Roles) -> Result<(), Box<dyn Error>> {
-    let metrics = exposition::install()?;
+    let metrics = Scrape::install()?;
     let mut socket = PassedSocket::from_environment()?;
     systemd::keep_alive();
     let (stop, stopping) = watch::channel(false);
-    tokio::spawn(wait_for_signal(stop.clone())?);
-    let mut tasks: JoinSet<Result<(), String>> = JoinSet::new();
     let health = Health::default();
+    let drain = config.http.drain();
+    tokio::spawn(signals::handle(stop.clone(), health.clone(), drain)?);
+    let mut tasks: JoinSet<Result<(), String>> = JoinSet::new();
     let mut members = Members::default();
+    // One of the stores of the process is enough.
+    let monitor = |store: &Store| {
+        let of_process = &metrics.monitor;
+        of_process.start(config.monitor, store.clone(), stopping.clone());
+    };
     if roles.consumes {
         // A separate connection, so that batches do not delay requests.
         let Some(store) = connect(&config, roles, &stopping).await? else {
             return Ok(());
         };
         members.add(&store, &config).await?;
+        monitor(&store);
         settle_at_start(&store, &config).await;
         let address = config.consumer.listen.filter(|_| !roles.serves);
         listen_operational(
@@ -125,6 +132,7 @@ pub async fn run(config: Arc<Config>, roles: Roles) -> Result<(), Box<dyn Error>
             return Ok(());
         };
         members.add(&store, &config).await?;
+        monitor(&store);
         let address = config.relay.listen;
         listen_operational(
             &mut tasks,
@@ -142,6 +150,7 @@ pub async fn run(config: Arc<Config>, roles: Roles) -> Result<(), Box<dyn Error>
             return Ok(());
         };
         members.add(&store, &config).await?;
+        monitor(&store);
         let address = config.sink.listen;
         listen_operational(
             &mut tasks,
@@ -159,6 +168,7 @@ pub async fn run(config: Arc<Config>, roles: Roles) -> Result<(), Box<dyn Error>
             return Ok(());
         };
         members.add(&store, &config).await?;
+        monitor(&store);
         let router = http::router(&config, store, health, metrics.clone(), stopping.clone())?;
         let address = config.http.listen;
         listen(
@@ -237,7 +247,7 @@ async fn listen_operational(
     tasks: &mut JoinSet<Result<(), String>>,
     config: &Arc<Config>,
     (socket, address): (&mut PassedSocket, Option<SocketAddr>),
-    (store, health, metrics): (&Store, &Health, &PrometheusHandle),
+    (store, health, metrics): (&Store, &Health, &Scrape),
     stopping: &watch::Receiver<bool>,
 ) -> Result<(), Box<dyn Error>> {
     let Some(address) = address else {
@@ -269,20 +279,22 @@ async fn listen(
         None => TcpListener::bind(address).await,
     };
     let listener = listener.map_err(|error| format!("cannot listen on {address}: {error}"))?;
-    tracing::info!(address = %listener.local_addr()?, from_systemd, "serving");
+    let tls = Tls::start(&config.http.tls)?;
+    let with_tls = tls.is_some();
+    tracing::info!(address = %listener.local_addr()?, tls = with_tls, from_systemd, "serving");
     let (config, mut stopping) = (Arc::clone(config), stopping.clone());
     tasks.spawn(async move {
         let stop = async move {
             let _ = stopping.wait_for(|stop| *stop).await;
         };
-        http::serve(listener, router, &config.http, stop).await;
+        http::serve(listener, router, &config.http, tls, stop).await;
         Ok(())
     });
     Ok(())
 }
 
 async fn maintain_metrics(
-    metrics: PrometheusHandle,
+    metrics: Scrape,
     mut stopping: watch::Receiver<bool>,
 ) -> Result<(), String> {
     loop {
@@ -397,18 +409,4 @@ async fn archive(store: &Store, config: &Config) -> Result<(), ConnectError> {
         (None, true) => Err(ConnectError::Archive),
         _ => Ok(()),
     }
-}
-
-/// Stops the process at the first SIGTERM or SIGINT.
-fn wait_for_signal(stop: watch::Sender<bool>) -> std::io::Result<impl Future<Output = ()> + Send> {
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    Ok(async move {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-        }
-        tracing::info!("stopping");
-        stop.send_replace(true);
-    })
 }

@@ -8,7 +8,7 @@ use std::net::TcpStream;
 use std::thread;
 use std::time::{Duration, Instant};
 
-const CONFIG: &str = "[http]\nheader_timeout_ms = 500\ntimeout_ms = 700\nmax_body_bytes = 1000\n";
+const CONFIG: &str = "[http]\nheader_timeout_ms = 500\nkeep_alive_seconds = 1\ntimeout_ms = 700\nmax_body_bytes = 1000\n";
 
 fn connect(countd: &Countd) -> TcpStream {
     let stream = TcpStream::connect(("127.0.0.1", countd.port())).expect("a connection");
@@ -78,6 +78,27 @@ fn slow_headers_close_the_connection() {
     read_to_end(connect(&countd));
     let idle = read_to_end(send(&countd, "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"));
     assert!(idle.starts_with("HTTP/1.1 200 OK"), "{idle}");
+}
+
+/// The timeout of headers begins with their first byte, not with the end of the last response.
+#[test]
+fn idle_connections_stay_open_longer_than_headers_may_take() {
+    let server = Server::start();
+    let config = "[http]\nheader_timeout_ms = 300\nkeep_alive_seconds = 3600\n";
+    let countd = Countd::start(&server, config);
+    let request = "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n";
+    let mut stream = connect(&countd);
+    let mut response = [0; 1_000];
+    for _ in 0..3 {
+        stream.write_all(request.as_bytes()).expect("written");
+        let count = stream.read(&mut response).expect("a response");
+        assert!(response[..count].starts_with(b"HTTP/1.1 200"), "{count}");
+        // Longer than the timeout of headers.
+        thread::sleep(Duration::from_millis(600));
+    }
+    // Headers that are not complete close the connection soon.
+    stream.write_all(b"GET /healthz HTTP").expect("written");
+    assert!(!read_to_end(stream).contains("200 OK"));
 }
 
 #[test]

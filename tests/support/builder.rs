@@ -19,6 +19,8 @@ pub struct Builder {
     include: Option<PathBuf>,
     pub(crate) config: Vec<String>,
     pub(crate) environment: Vec<(OsString, OsString)>,
+    /// Whether a write beyond the limit of the size of files fails, instead of ending the server.
+    pub(crate) ignores_file_size_signal: bool,
 }
 
 /// The configuration of every server that has no configuration file of its own.
@@ -38,6 +40,7 @@ impl Builder {
             include: None,
             config: Vec::new(),
             environment: Vec::new(),
+            ignores_file_size_signal: false,
         }
     }
 
@@ -93,6 +96,12 @@ impl Builder {
     /// Uses a wall clock that the test sets.
     pub fn clock(mut self, clock: &Clock) -> Self {
         self.environment = clock.environment();
+        self
+    }
+
+    /// Lets writes beyond the limit of the size of files (`prlimit --fsize`) fail, as on a full disk, instead of ending the server.
+    pub fn ignore_file_size_signal(mut self) -> Self {
+        self.ignores_file_size_signal = true;
         self
     }
 

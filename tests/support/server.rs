@@ -359,7 +359,13 @@ fn idle(client: &mut Client) -> bool {
 }
 
 fn spawn(dir: &Path, settings: &Builder) -> Child {
-    let mut words = env::server_command().into_iter();
+    let mut command = env::server_command();
+    if settings.ignores_file_size_signal {
+        // What is ignored stays ignored in the program that replaces the shell.
+        let shell = ["sh", "-c", "trap '' XFSZ; exec \"$@\"", "sh"];
+        command.splice(0..0, shell.map(str::to_owned));
+    }
+    let mut words = command.into_iter();
     let program = words.next().expect("the server's command is not empty");
     let log: File = OpenOptions::new()
         .create(true)

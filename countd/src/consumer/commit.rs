@@ -295,8 +295,7 @@ pub fn record_commit(batch: &Batch) {
     metrics::counter!("countd_counter_writes_total").increment(counter_writes as u64);
     let entries = batch.entry_count();
     metrics::histogram!("countd_batch_events").record(entries as f64);
-    let commands = batch.write_count() as f64 / entries.max(1) as f64;
-    metrics::histogram!("countd_commands_per_event").record(commands);
+    metrics::counter!("countd_commit_commands_total").increment(batch.write_count() as u64);
     if let Some(oldest_ts) = batch.oldest_ts {
         let age_ms = now_ms().saturating_sub(oldest_ts);
         metrics::histogram!("countd_event_age_seconds").record(age_ms as f64 / 1000.0);

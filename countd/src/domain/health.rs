@@ -33,6 +33,7 @@ struct HealthState {
     partitions: BTreeMap<Partition, BTreeMap<PartitionPart, String>>,
     consumer_problem: Option<String>,
     archive_problem: Option<String>,
+    is_stopping: bool,
 }
 
 /// The health of the partitions assigned to this process, and the ages of its sweeps. Cheap to clone.
@@ -81,6 +82,16 @@ impl Health {
             .partitions
             .retain(|partition, _| is_assigned(*partition));
         update_gauge(&state);
+    }
+
+    /// The process is going to stop, so load balancers should send no further requests.
+    pub fn set_stopping(&self) {
+        self.lock().is_stopping = true;
+    }
+
+    /// Whether the process is going to stop.
+    pub fn is_stopping(&self) -> bool {
+        self.lock().is_stopping
     }
 
     /// Sets the reason why the consumer has no assignment; `None` if it has one.

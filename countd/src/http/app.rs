@@ -2,6 +2,8 @@
 
 use super::budget::BodyBudget;
 use super::jwt::{JwtVerifier, KeyFileError};
+use super::scrape::Scrape;
+use super::tokens::Tokens;
 use crate::domain::config::Config;
 use crate::domain::health::Health;
 use crate::facts::FactStores;
@@ -20,7 +22,6 @@ use crate::repair::Rebuilder;
 use crate::storage::authors::Authors;
 use crate::storage::catalog::Catalog;
 use crate::storage::hot::HotTracker;
-use metrics_exporter_prometheus::PrometheusHandle;
 use std::ops::Deref;
 use std::sync::Arc;
 use tokio::sync::watch;
@@ -55,29 +56,42 @@ pub struct AppState {
     pub changes: Option<Changes>,
     pub health: Health,
     pub hot: HotTracker,
-    pub metrics: PrometheusHandle,
+    pub metrics: Scrape,
     /// The OpenAPI document.
     pub document: Arc<str>,
     pub limits: Arc<RateLimits>,
     pub budget: BodyBudget,
+    /// The static tokens.
+    pub tokens: Arc<Tokens>,
     /// Verifies JSON Web Tokens, if they are configured.
     pub jwt: Option<Arc<JwtVerifier>>,
+}
+
+/// Why the server cannot start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The keys of JSON Web Tokens cannot be read.
+    #[error(transparent)]
+    Keys(#[from] KeyFileError),
+    /// The process cannot handle signals.
+    #[error("cannot handle SIGHUP: {0}")]
+    Signal(#[from] std::io::Error),
 }
 
 impl App {
     /// Creates the state. Must be called in a Tokio runtime.
     ///
     /// # Errors
-    /// The keys of JSON Web Tokens cannot be read.
+    /// The keys of JSON Web Tokens cannot be read, or the process cannot handle signals.
     pub fn new(
         config: &Arc<Config>,
         store: Store,
         health: Health,
-        metrics: PrometheusHandle,
+        metrics: Scrape,
         document: String,
         prefilter: Prefilter,
         stopping: watch::Receiver<bool>,
-    ) -> Result<App, KeyFileError> {
+    ) -> Result<App, StartError> {
         let catalog = Catalog::new(Arc::clone(config), store.clone());
         let authors = Authors::new(store.clone());
         let facts = FactStores::new(store.keys(), store.backend(), config.facts.shards);
@@ -95,6 +109,7 @@ impl App {
             limits: RateLimits::new(&config.limits, store.clone()),
             budget: BodyBudget::new(&config.http),
             jwt: JwtVerifier::start(&config.auth.jwt)?,
+            tokens: Tokens::start(config)?,
             config: Arc::clone(config),
             actions: Actions::new(
                 catalog.clone(),

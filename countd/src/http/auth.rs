@@ -106,8 +106,8 @@ impl<S: Sync> FromRequestParts<S> for Caller {
 pub fn authorize(app: &App, right: Right, request: &mut Request) -> Result<(), Problem> {
     let headers = request.headers();
     let secret = headers.get(header::AUTHORIZATION).and_then(bearer);
-    let tokens = &app.config.auth.tokens;
-    let (name, rights, caller) = match secret.and_then(|secret| find(tokens, secret)) {
+    let tokens = app.tokens.load();
+    let (name, rights, caller) = match secret.and_then(|secret| find(&tokens, secret)) {
         Some(token) => {
             let name = token.name.as_ref().map_or("unnamed", Name::as_str);
             let caller = Caller {

@@ -2,6 +2,7 @@
 //!
 //! Each key has one algorithm, which the token must name: HS256 for the secret, RS256 for RSA keys, ES256 for P-256 keys.
 
+use super::files::{self, CHECK_INTERVAL, FileVersion};
 use crate::domain::config::JwtConfig;
 use crate::domain::ids::Id;
 use jsonwebtoken::errors::Error as JwtError;
@@ -12,10 +13,7 @@ use jsonwebtoken::{Algorithm, DecodingKey, Header, Validation, decode, decode_he
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock, Weak};
-use std::time::{Duration, SystemTime};
 
-/// The interval at which the files are checked for changes.
-const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// The minimum length of the secret, as RFC 7518 requires.
 const MIN_SECRET_BYTES: usize = 32;
 
@@ -58,9 +56,6 @@ struct Key {
     algorithm: Algorithm,
     key: DecodingKey,
 }
-
-/// The time of the last change and the length of a file; `None` if it cannot be read.
-type FileVersion = Option<(SystemTime, u64)>;
 
 /// The claims that are read. The library validates the others.
 #[derive(Deserialize)]
@@ -156,10 +151,7 @@ async fn reload(verifier: Weak<JwtVerifier>) {
 }
 
 fn versions(config: &JwtConfig) -> [FileVersion; 2] {
-    [&config.jwks_file, &config.hs256_secret_file].map(|file| {
-        let metadata = file.metadata().ok()?;
-        Some((metadata.modified().ok()?, metadata.len()))
-    })
+    [&config.jwks_file, &config.hs256_secret_file].map(|file| files::version(file))
 }
 
 impl KeySet {

@@ -2,7 +2,7 @@
 
 use super::app::App;
 use super::request_log::LoggedRequest;
-use super::telemetry::{RequestTraceId, TRACE_HEADER, record, trace_id};
+use super::telemetry::{REQUEST_HEADER, RequestIds, RequestTraceId, TRACE_HEADER, record};
 use super::{auth, errors, rate_limit, unread_body};
 use crate::domain::config::Right;
 use crate::domain::error::Problem;
@@ -25,21 +25,23 @@ pub struct RouteRules {
     pub use_data: bool,
 }
 
-/// Assigns a trace ID, records the metrics and the log line, limits the length of the body, the time and the
+/// Assigns a trace ID and a request ID, records the metrics and the log line, limits the length of the body, the time and the
 /// rate of requests, authorizes them, handles an unread body, and writes the body of errors.
 ///
 /// It is one middleware because each axum middleware clones and boxes everything inside it for each request.
 pub async fn handle(State(rules): State<RouteRules>, mut request: Request, next: Next) -> Response {
-    let id = trace_id(&request);
+    let ids = RequestIds::of(&request);
     request
         .extensions_mut()
-        .insert(RequestTraceId(Arc::clone(&id)));
-    let logged = LoggedRequest::new(Arc::clone(&id), &request);
+        .insert(RequestTraceId(Arc::clone(&ids.trace)));
+    let logged = LoggedRequest::new(&ids, &request);
     let run = |request| observe(rules, request, next);
     let response = logged.scope(unread_body::drain_or_close(request, run));
-    let mut response = errors::write_body(response.await, &id);
-    if let Ok(value) = HeaderValue::from_str(&id) {
-        response.headers_mut().insert(TRACE_HEADER, value);
+    let mut response = errors::write_body(response.await, &ids.trace);
+    for (header, id) in [(TRACE_HEADER, &ids.trace), (REQUEST_HEADER, &ids.request)] {
+        if let Ok(value) = HeaderValue::from_str(id) {
+            response.headers_mut().insert(header, value);
+        }
     }
     response
 }

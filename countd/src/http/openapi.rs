@@ -18,7 +18,7 @@ use utoipa_axum::router::OpenApiRouter;
         description for people. A request that is not valid HTTP/1.1 is answered with 400, a path or headers that are too long with \
         414 or 431; their bodies are the same.\n\n\
         Each response has an `x-trace-id` header: the client's, if it is a valid ID, or else the trace ID of a valid `traceparent` (W3C Trace \
-        Context), or a random one."
+        Context), or a random one. It also has an `x-request-id`: the client's, if it is a valid ID, or a random one."
     ),
     servers((url = "/api/v1"), (url = "/", description = "Short aliases of the same paths")),
     tags(

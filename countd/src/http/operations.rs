@@ -25,7 +25,7 @@ pub async fn healthz() -> &'static str {
 /// Check readiness
 ///
 /// Succeeds if Redis replies (in a cluster, any node), the schema of every entity type is known and, in a process that consumes
-/// the log, none of its partitions has failed. A stalled event archive is named in the response: counting goes on without it.
+/// the log, none of its partitions has failed. Fails with `stopping` from SIGTERM on. A stalled event archive is named in the response: counting goes on without it.
 #[utoipa::path(
     get,
     path = "/readyz",
@@ -33,6 +33,9 @@ pub async fn healthz() -> &'static str {
     responses((status = 200, description = "The process is ready", body = String), NotReadyResponses)
 )]
 pub async fn readyz(State(app): State<App>) -> Result<String, Problem> {
+    if app.health.is_stopping() {
+        return Err(Problem::Stopping);
+    }
     app.store.ping().await?;
     let ids: BTreeSet<&Name> = app
         .config
@@ -61,7 +64,7 @@ pub async fn readyz(State(app): State<App>) -> Result<String, Problem> {
 
 /// Retrieve metrics
 ///
-/// Returns the metrics of this process in the Prometheus text format.
+/// Returns the metrics of this process, and the state of Redis and of the logs, in the Prometheus text format.
 #[utoipa::path(
     get,
     path = "/metrics",
@@ -71,15 +74,7 @@ pub async fn readyz(State(app): State<App>) -> Result<String, Problem> {
 pub async fn metrics(State(app): State<App>) -> Response {
     let content_type = [(header::CONTENT_TYPE, "text/plain; version=0.0.4")];
     app.health.sweeps().report();
-    (content_type, without_nan(&app.metrics.render())).into_response()
-}
-
-/// Removes the samples whose value is unknown: a NaN would make every sum over the series NaN.
-fn without_nan(text: &str) -> String {
-    let lines = text.split_inclusive('\n');
-    lines
-        .filter(|line| !line.trim_end().ends_with(" NaN"))
-        .collect()
+    (content_type, app.metrics.render()).into_response()
 }
 
 /// Retrieve the OpenAPI document

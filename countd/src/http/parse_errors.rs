@@ -156,7 +156,7 @@ fn with_body(response: &[u8]) -> Bytes {
     let body = details.traced(&trace_id).to_json();
     let length = body.len();
     let headers = format!(
-        "content-type: {PROBLEM_JSON}\r\nx-trace-id: {trace_id}\r\ncontent-length: {length}"
+        "content-type: {PROBLEM_JSON}\r\nx-trace-id: {trace_id}\r\nx-request-id: {trace_id}\r\ncontent-length: {length}"
     );
     (head.replacen(EMPTY_LENGTH, &headers, 1) + &body).into()
 }

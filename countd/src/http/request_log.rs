@@ -3,6 +3,7 @@
 //! A tracing span would format its fields for each request, although most requests log nothing: an eighth of the instructions of a single
 //! read. Instead, a task-local variable has what identifies the request, and a line that is written within the request gets it.
 
+use super::telemetry::RequestIds;
 use axum::extract::Request;
 use axum::http::{Method, Uri};
 use serde::Serialize;
@@ -22,6 +23,7 @@ tokio::task_local! {
 /// What log lines contain of a request.
 pub struct LoggedRequest {
     trace_id: Arc<str>,
+    request_id: Arc<str>,
     method: Method,
     uri: Uri,
     /// The name of its token.
@@ -34,6 +36,7 @@ pub struct LoggedRequest {
 struct Fields<'a> {
     name: &'static str,
     trace_id: &'a str,
+    request_id: &'a str,
     method: &'a str,
     path: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -41,10 +44,11 @@ struct Fields<'a> {
 }
 
 impl LoggedRequest {
-    /// A request with this trace ID.
-    pub fn new(trace_id: Arc<str>, request: &Request) -> LoggedRequest {
+    /// A request with these IDs.
+    pub fn new(ids: &RequestIds, request: &Request) -> LoggedRequest {
         LoggedRequest {
-            trace_id,
+            trace_id: Arc::clone(&ids.trace),
+            request_id: Arc::clone(&ids.request),
             method: request.method().clone(),
             uri: request.uri().clone(),
             token: None,
@@ -60,6 +64,7 @@ impl LoggedRequest {
         Fields {
             name: "request",
             trace_id: &self.trace_id,
+            request_id: &self.request_id,
             method: self.method.as_str(),
             path: self.uri.path(),
             token: self.token.as_deref(),
@@ -118,12 +123,13 @@ fn add_fields(line: &mut String, fields: &Fields<'_>, is_json: bool) {
         _ => {
             let Fields {
                 trace_id,
+                request_id,
                 method,
                 path,
                 ..
             } = fields;
             line.push_str(&format!(
-                " traceId={trace_id} method={method} path={path:?}"
+                " traceId={trace_id} requestId={request_id} method={method} path={path:?}"
             ));
             if let Some(token) = fields.token {
                 line.push_str(&format!(" token={token:?}"));
@@ -171,7 +177,11 @@ mod tests {
 
     fn request() -> LoggedRequest {
         let request = Request::get("/counter/note/1?a=%22").body(Body::empty());
-        LoggedRequest::new("t-1".into(), &request.expect("a request"))
+        let ids = RequestIds {
+            trace: "t-1".into(),
+            request: "r-1".into(),
+        };
+        LoggedRequest::new(&ids, &request.expect("a request"))
     }
 
     async fn log_in_request() {
@@ -203,7 +213,7 @@ mod tests {
         assert_eq!(lines.len(), 3);
         let span = &lines[1]["span"];
         let expected = serde_json::json!({
-            "name": "request", "traceId": "t-1", "method": "GET", "path": "/counter/note/1", "token": "feed \"x\"",
+            "name": "request", "traceId": "t-1", "requestId": "r-1", "method": "GET", "path": "/counter/note/1", "token": "feed \"x\"",
         });
         assert_eq!((span, &lines[1]["spans"][0]), (&expected, &expected));
         assert_eq!(
@@ -226,8 +236,7 @@ mod tests {
         drop(guard);
         let text = lines.take();
         let line = text.lines().nth(1).expect("a line");
-        let fields =
-            "status=500 traceId=t-1 method=GET path=\"/counter/note/1\" token=\"feed \\\"x\\\"\"";
+        let fields = "status=500 traceId=t-1 requestId=r-1 method=GET path=\"/counter/note/1\" token=\"feed \\\"x\\\"\"";
         assert!(line.ends_with(fields), "{line}");
         assert!(text.lines().all(|line| line.contains("WARN")) && text.lines().count() == 3);
     }

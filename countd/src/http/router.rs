@@ -1,10 +1,10 @@
 //! Routes and their middleware.
 
-use super::app::App;
-use super::jwt::KeyFileError;
+use super::app::{App, StartError};
 use super::middleware::{self, RouteRules};
+use super::scrape::Scrape;
 use super::{
-    adjust, changes, counters, entities, errors, events, feed, history, hot, jobs, openapi,
+    adjust, changes, cors, counters, entities, errors, events, feed, history, hot, jobs, openapi,
     operations, ranks, timelines, user_counters, users, writes,
 };
 use crate::domain::config::{Config, Right};
@@ -14,7 +14,6 @@ use crate::redis::store::Store;
 use axum::Router;
 use axum::handler::Handler;
 use axum::middleware::from_fn_with_state;
-use metrics_exporter_prometheus::PrometheusHandle;
 use std::sync::Arc;
 use tokio::sync::watch;
 use utoipa::IntoResponses;
@@ -150,14 +149,14 @@ pub fn document(config: &Config) -> String {
 /// The router of the API. Responses without an end are ended when `stopping` turns true. Must be called in a Tokio runtime.
 ///
 /// # Errors
-/// The keys of JSON Web Tokens cannot be read.
+/// The keys of JSON Web Tokens cannot be read, or the process cannot handle signals.
 pub fn router(
     config: &Arc<Config>,
     store: Store,
     health: Health,
-    metrics: PrometheusHandle,
+    metrics: Scrape,
     stopping: watch::Receiver<bool>,
-) -> Result<Router, KeyFileError> {
+) -> Result<Router, StartError> {
     let prefilter = Prefilter::start(config, store.clone(), stopping.clone());
     let document = document(config);
     let app = App::new(
@@ -174,9 +173,9 @@ pub fn operational_router(
     config: &Arc<Config>,
     store: Store,
     health: Health,
-    metrics: PrometheusHandle,
+    metrics: Scrape,
     stopping: watch::Receiver<bool>,
-) -> Result<Router, KeyFileError> {
+) -> Result<Router, StartError> {
     let prefilter = Prefilter::disabled();
     let document = document(config);
     let app = App::new(
@@ -202,9 +201,12 @@ fn with_middleware(app: App, groups: impl IntoIterator<Item = RouteGroup>) -> Ro
         let routes = Router::new().nest("/api/v1", routes.clone()).merge(routes);
         api = api.merge(routes.route_layer(handle(right, use_data)));
     }
-    api.fallback(errors::no_route.layer(handle(None, false)))
+    let config = Arc::clone(&app.config);
+    let api = api
+        .fallback(errors::no_route.layer(handle(None, false)))
         .method_not_allowed_fallback(errors::no_method.layer(handle(None, false)))
-        .with_state(app)
+        .with_state(app);
+    cors::permit(api, &config.http.cors, &config.limits)
 }
 
 #[cfg(test)]

@@ -1,6 +1,8 @@
-//! Connections: accepting, timeouts and graceful shutdown.
+//! Connections: accepting, TLS, timeouts and graceful shutdown.
 
 use super::parse_errors::ParseErrorBodies;
+use super::request_timer::RequestTimer;
+use super::tls::Tls;
 use crate::domain::config::HttpConfig;
 use axum::Router;
 use axum::body::Body;
@@ -8,16 +10,17 @@ use axum::http::{HeaderValue, Request, header};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::TokioIo;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 use tokio_io_timeout::TimeoutStream;
 use tower::ServiceExt;
 
@@ -35,23 +38,26 @@ pub struct Peer(pub SocketAddr);
 
 /// Serves until `stop` completes, then finishes the requests in progress.
 ///
-/// A connection is closed if it is idle or sends incomplete headers for `http.header_timeout_ms`, or if the client reads nothing of a
-/// response for `http.timeout_ms`. At most `http.max_connections` are open; further ones wait to be accepted.
+/// A connection is closed if it is idle for `http.keep_alive_seconds` or sends incomplete headers for `http.header_timeout_ms`, or if the client
+/// reads nothing of a response for `http.timeout_ms`. At most `http.max_connections` are open; further ones wait to be accepted.
 pub async fn serve(
     listener: TcpListener,
     router: Router,
     limits: &HttpConfig,
+    tls: Option<Arc<Tls>>,
     stop: impl Future<Output = ()> + Send + 'static,
 ) {
     let mut server = http1::Builder::new();
     server
-        .timer(TokioTimer::new())
         .max_buf_size(READ_BUFFER)
-        .header_read_timeout(Duration::from_millis(limits.header_timeout_ms));
+        .header_read_timeout(limits.header_timeout());
     let (stop_all, stopping) = watch::channel(false);
     let connections = Connections {
         server,
         router,
+        tls,
+        header_timeout: limits.header_timeout(),
+        keep_alive: limits.keep_alive(),
         write_timeout: Duration::from_millis(limits.timeout_ms),
         slots: Arc::new(Semaphore::new(limits.max_connections)),
         stopping,
@@ -83,6 +89,9 @@ pub async fn serve(
 struct Connections {
     server: http1::Builder,
     router: Router,
+    tls: Option<Arc<Tls>>,
+    header_timeout: Duration,
+    keep_alive: Duration,
     write_timeout: Duration,
     slots: Arc<Semaphore>,
     stopping: watch::Receiver<bool>,
@@ -100,18 +109,44 @@ impl Connections {
                 None => Arc::clone(&shared.slots).acquire_owned().await.ok(),
                 slot => slot,
             };
-            if let Err(error) = shared.serve(stream, peer).await {
-                tracing::debug!(%error, peer = %peer, "connection error");
-            }
+            shared.accept(stream, peer).await;
         });
     }
 
-    /// Serves the requests of a connection until it ends.
-    async fn serve(self, stream: TcpStream, peer: SocketAddr) -> hyper::Result<()> {
+    /// Serves a connection until it ends, after the handshake if it has TLS.
+    async fn accept(self, stream: TcpStream, peer: SocketAddr) {
         // Responses are written at once, so Nagle's algorithm only adds delay.
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%error, "cannot set TCP_NODELAY");
         }
+        let served = match self.tls.clone() {
+            None => self.serve(stream, peer).await,
+            Some(tls) => {
+                let handshake = timeout(self.header_timeout, tls.acceptor().accept(stream));
+                let accepted = tokio::select! {
+                    accepted = handshake => accepted,
+                    () = shutdown(self.stopping.clone()) => return,
+                };
+                match accepted {
+                    Ok(Ok(stream)) => self.serve(stream, peer).await,
+                    Ok(Err(error)) => {
+                        tracing::debug!(%error, peer = %peer, "TLS handshake failed");
+                        return;
+                    }
+                    Err(_) => return,
+                }
+            }
+        };
+        if let Err(error) = served {
+            tracing::debug!(%error, peer = %peer, "connection error");
+        }
+    }
+
+    /// Serves the requests of a connection until it ends.
+    async fn serve<S>(self, stream: S, peer: SocketAddr) -> hyper::Result<()>
+    where
+        S: AsyncRead + AsyncWrite + Send + 'static,
+    {
         let (router, stopping) = (self.router, self.stopping.clone());
         let service = service_fn(move |request: Request<Incoming>| {
             let mut request = request.map(Body::new);
@@ -129,22 +164,26 @@ impl Connections {
         // Without a write timeout, a client that reads no responses would keep its slot forever.
         let mut stream = TimeoutStream::new(stream);
         stream.set_write_timeout(Some(self.write_timeout));
-        let stream = TokioIo::new(ParseErrorBodies::new(Box::pin(stream)));
-        let mut connection = pin!(self.server.serve_connection(stream, service));
-        let mut stopping = self.stopping;
-        let shutdown = async {
-            // An error means that the sender is gone, which is a shutdown, too.
-            let _ = stopping.wait_for(|stop| *stop).await;
-            tokio::time::sleep(SHUTDOWN_LINGER).await;
-        };
+        let timer = RequestTimer::new(self.header_timeout, self.keep_alive);
+        let stream = timer.time(ParseErrorBodies::new(Box::pin(stream)));
+        let mut server = self.server;
+        server.timer(timer);
+        let mut connection = pin!(server.serve_connection(TokioIo::new(stream), service));
         tokio::select! {
             // A request that has arrived is served before the shutdown.
             biased;
             ended = connection.as_mut() => return ended,
-            () = shutdown => connection.as_mut().graceful_shutdown(),
+            () = shutdown(self.stopping) => connection.as_mut().graceful_shutdown(),
         }
         connection.await
     }
+}
+
+/// Waits until connections without a request are closed.
+async fn shutdown(mut stopping: watch::Receiver<bool>) {
+    // An error means that the sender is gone, which is a shutdown, too.
+    let _ = stopping.wait_for(|stop| *stop).await;
+    tokio::time::sleep(SHUTDOWN_LINGER).await;
 }
 
 /// Waits for a slot and then for a connection.

@@ -7,6 +7,9 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+/// The header of the request ID.
+pub const REQUEST_HEADER: &str = "x-request-id";
+
 /// The trace ID of a request. It appears in its log lines, its events and its response.
 #[derive(Clone)]
 pub struct RequestTraceId(pub Arc<str>);
@@ -32,16 +35,30 @@ pub fn random_trace_id() -> Arc<str> {
     str::from_utf8(&text).unwrap_or_default().into()
 }
 
-/// The trace ID of a request: that of the client's `x-trace-id` or `traceparent`, the first of them that is valid, or a random one.
-pub fn trace_id(request: &Request) -> Arc<str> {
-    let header = |name| request.headers().get(name)?.to_str().ok();
-    let own = header(TRACE_HEADER).and_then(|text| Id::new(text).ok());
-    match own {
-        Some(id) => id.as_str().into(),
-        None => match header(TRACE_PARENT).and_then(trace_of_parent) {
-            Some(id) => id.into(),
-            None => random_trace_id(),
-        },
+/// The IDs of a request.
+pub struct RequestIds {
+    /// The ID of the trace, which may have several requests.
+    pub trace: Arc<str>,
+    /// The ID of the request itself.
+    pub request: Arc<str>,
+}
+
+impl RequestIds {
+    /// The IDs of a request. The trace ID is that of the client's `x-trace-id` or `traceparent`, the first of them that is valid, or a random one.
+    /// The request ID is a valid `x-request-id` of the client, or a random one, which is then the trace ID, too, if that is random.
+    pub fn of(request: &Request) -> RequestIds {
+        let header = |name| request.headers().get(name)?.to_str().ok();
+        let valid = |name| Some(Id::new(header(name)?).ok()?.as_str().into());
+        let trace = valid(TRACE_HEADER)
+            .or_else(|| Some(header(TRACE_PARENT).and_then(trace_of_parent)?.into()));
+        let own = valid(REQUEST_HEADER);
+        let is_random = trace.is_none();
+        let trace = trace.unwrap_or_else(random_trace_id);
+        let request = own.unwrap_or_else(|| match is_random {
+            true => Arc::clone(&trace),
+            false => random_trace_id(),
+        });
+        RequestIds { trace, request }
     }
 }
 
@@ -67,36 +84,47 @@ fn trace_of_parent(text: &str) -> Option<&str> {
     is_valid.then_some(trace)
 }
 
-/// The metrics of a route.
-struct RouteMetrics {
-    /// By method and status.
-    requests: HashMap<(&'static str, u16), Counter>,
+/// The metrics of the requests with a route, a method and a status.
+struct RequestMetrics {
+    count: Counter,
     seconds: Histogram,
 }
 
+impl RequestMetrics {
+    fn new(path: &str, method: &'static str, status: u16) -> RequestMetrics {
+        let route = path.strip_prefix("/api/v1").unwrap_or(path).to_owned();
+        let labels = [
+            ("route", route),
+            ("method", method.to_owned()),
+            ("status", status.to_string()),
+        ];
+        RequestMetrics {
+            count: metrics::counter!("countd_http_requests_total", &labels),
+            seconds: metrics::histogram!("countd_http_request_duration_seconds", &labels),
+        }
+    }
+}
+
+/// The metrics of a path, by method and status.
+type PathMetrics = HashMap<(&'static str, u16), RequestMetrics>;
+
 thread_local! {
     /// The metrics of each path. Registering a metric hashes and copies its labels, and a handle does not.
-    static ROUTES: RefCell<HashMap<String, RouteMetrics>> = RefCell::default();
+    static PATHS: RefCell<HashMap<String, PathMetrics>> = RefCell::default();
 }
 
 /// Records a request.
 pub fn record(path: &str, method: &'static str, status: u16, seconds: f64) {
-    let route = || path.strip_prefix("/api/v1").unwrap_or(path).to_owned();
-    ROUTES.with_borrow_mut(|routes| {
-        if !routes.contains_key(path) {
-            let metrics = RouteMetrics {
-                requests: HashMap::new(),
-                seconds: metrics::histogram!("countd_http_request_seconds", "route" => route()),
-            };
-            routes.insert(path.to_owned(), metrics);
+    PATHS.with_borrow_mut(|paths| {
+        if !paths.contains_key(path) {
+            paths.insert(path.to_owned(), PathMetrics::new());
         }
-        let Some(metrics) = routes.get_mut(path) else {
+        let Some(metrics) = paths.get_mut(path) else {
             return;
         };
-        let requests = metrics.requests.entry((method, status)).or_insert_with(|| {
-            metrics::counter!("countd_http_requests_total", "route" => route(), "method" => method, "status" => status.to_string())
-        });
-        requests.increment(1);
+        let metrics = metrics.entry((method, status));
+        let metrics = metrics.or_insert_with(|| RequestMetrics::new(path, method, status));
+        metrics.count.increment(1);
         metrics.seconds.record(seconds);
     });
 }
@@ -108,14 +136,31 @@ mod tests {
 
     const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 
-    fn trace_of(headers: &[(&str, &str)]) -> String {
+    fn ids_of(headers: &[(&str, &str)]) -> RequestIds {
         let mut request = Request::new(Body::empty());
         for (name, value) in headers {
             let name: axum::http::HeaderName = name.parse().expect("a name");
             let value = value.parse().expect("a value");
             request.headers_mut().append(name, value);
         }
-        trace_id(&request).to_string()
+        RequestIds::of(&request)
+    }
+
+    fn trace_of(headers: &[(&str, &str)]) -> String {
+        ids_of(headers).trace.to_string()
+    }
+
+    #[test]
+    fn request_ids_are_those_of_the_client_or_random() {
+        let ids = ids_of(&[("x-request-id", "r-1"), ("x-trace-id", "t-1")]);
+        assert_eq!((&*ids.request, &*ids.trace), ("r-1", "t-1"));
+        let ids = ids_of(&[("x-request-id", "r-1")]);
+        assert!(&*ids.request == "r-1" && ids.trace.len() == 32);
+        // Two requests of a trace differ.
+        let [one, two] = [0; 2].map(|_| ids_of(&[("x-trace-id", "t-1"), ("x-request-id", "a b")]));
+        assert!(one.request != two.request && one.request.len() == 32);
+        let ids = ids_of(&[]);
+        assert_eq!(ids.request, ids.trace);
     }
 
     #[test]

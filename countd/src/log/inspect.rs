@@ -46,8 +46,12 @@ pub struct PartitionState {
     pub end: Result<LogEnd, String>,
     /// The reason why the outbox is unusable; `None` if it is usable.
     pub outbox: Option<String>,
+    /// The number of entries of the outbox, which have not been forwarded.
+    pub outbox_length: u64,
     /// The reason why the dead letters are unusable; `None` if they are usable.
     pub dead: Option<String>,
+    /// The number of dead letters in the stream of the partition, which all partitions share unless the server is in cluster mode.
+    pub dead_length: u64,
 }
 
 /// The state of a log.
@@ -210,7 +214,7 @@ async fn inspect_node(
 }
 
 /// The number of strings per partition in the reply.
-const STRINGS_PER_PARTITION: usize = 8;
+const STRINGS_PER_PARTITION: usize = 9;
 
 /// Decodes the reply of the script.
 fn decode(
@@ -219,11 +223,12 @@ fn decode(
     texts: &[Vec<u8>],
 ) -> Result<Vec<PartitionState>, StoreError> {
     let unexpected = || StoreError::Unexpected("the state of logs".to_owned());
-    let ([problem, last], texts) = texts.split_first_chunk().ok_or_else(unexpected)?;
+    let ([problem, last, dead_length], texts) = texts.split_first_chunk().ok_or_else(unexpected)?;
     if texts.len() != partitions.len() * STRINGS_PER_PARTITION {
         return Err(unexpected());
     }
     let problem = String::from_utf8_lossy(problem);
+    let dead_length = number(&String::from_utf8_lossy(dead_length)).ok_or_else(unexpected)?;
     let is_exhausted = stream_id(&String::from_utf8_lossy(last)) == Some((u64::MAX, u64::MAX));
     let mut states = Vec::with_capacity(partitions.len());
     for (partition, texts) in partitions
@@ -240,6 +245,7 @@ fn decode(
             entry,
             outbox_error,
             outbox,
+            outbox_length,
         ] = texts
         else {
             return Err(unexpected());
@@ -252,6 +258,7 @@ fn decode(
             entry,
             outbox_error,
             outbox,
+            outbox_length,
         ] = [
             position_error,
             log_error,
@@ -260,6 +267,7 @@ fn decode(
             entry,
             outbox_error,
             outbox,
+            outbox_length,
         ]
         .map(|text| String::from_utf8_lossy(text));
         let stored = stored.strip_prefix(b"+").map(<[u8]>::to_vec);
@@ -272,7 +280,7 @@ fn decode(
         let end = match &*log_error {
             "" => Ok(LogEnd {
                 last: stream_id(&end).ok_or_else(unexpected)?,
-                length: length.parse().map_err(|_| unexpected())?,
+                length: number(&length).ok_or_else(unexpected)?,
                 entry: stream_id(&entry).ok_or_else(unexpected)?,
             }),
             error => Err(key_error(&keys.log(partition), error, "stream")),
@@ -288,10 +296,12 @@ fn decode(
                 "" => is_foreign.then(|| format!("{outbox} ends with a foreign ID")),
                 error => Some(key_error(&outbox, error, "stream")),
             },
+            outbox_length: number(&outbox_length).ok_or_else(unexpected)?,
             dead: match &*problem {
                 "" => is_exhausted.then(|| key_error(&dead, EXHAUSTED, "stream")),
                 error => Some(key_error(&dead, error, "stream")),
             },
+            dead_length,
         });
     }
     Ok(states)
@@ -309,6 +319,11 @@ pub(crate) fn key_error(key: &str, error: &str, expected: &str) -> String {
     } else {
         format!("{key}: {error}")
     }
+}
+
+/// A length in the reply.
+fn number(text: &str) -> Option<u64> {
+    text.parse().ok()
 }
 
 fn stream_id(text: &str) -> Option<StreamId> {
@@ -331,7 +346,9 @@ mod tests {
                 entry: if length > 0 { last } else { (0, 0) },
             }),
             outbox: None,
+            outbox_length: 0,
             dead: None,
+            dead_length: 0,
         }
     }
 

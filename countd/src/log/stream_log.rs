@@ -65,7 +65,7 @@ impl Streams {
     async fn take_reader(&mut self) -> Result<StreamReader, StoreError> {
         match self.reader.take() {
             Some(connection) => Ok(connection),
-            None => Ok(StreamReader::connect(self.store.client(), self.store.timeout()).await?),
+            None => Ok(StreamReader::connect(&self.store.endpoint(), self.store.timeout()).await?),
         }
     }
 

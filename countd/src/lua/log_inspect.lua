@@ -2,9 +2,9 @@
 -- The state of partitions at one moment.
 --
 -- KEYS: the positions, the dead letters, then for each partition its log, and its outbox if ARGV[1] is 1. ARGV: that flag, then the
--- partitions. Reply, as strings: the error of the dead letters ('' if none) and their last ID; then for each partition the error of
--- the positions, the position with a `+` before it ('' if there is none), the error of the log, its last ID, its length, the ID of
--- its last entry ('0-0' if it is empty), the error of the outbox, and its last ID.
+-- partitions. Reply, as strings: the error of the dead letters ('' if none), their last ID and their number; then for each partition
+-- the error of the positions, the position with a `+` before it ('' if there is none), the error of the log, its last ID, its length,
+-- the ID of its last entry ('0-0' if it is empty), the error of the outbox, its last ID, and its length.
 --
 -- requires: XINFO STREAM {dead}
 -- requires: XINFO STREAM {log}
@@ -29,8 +29,8 @@ local function stream(key)
   return '', last, length, entry
 end
 
-local problem, last = stream(KEYS[2])
-local reply, at = { problem, last }, 3
+local problem, last, length = stream(KEYS[2])
+local reply, at = { problem, last, tostring(length) }, 3
 local function add(...)
   for _, text in ipairs({ ... }) do
     reply[#reply + 1] = tostring(text)
@@ -46,11 +46,11 @@ for i = 2, #ARGV do
   add(stream(KEYS[at]))
   at = at + 1
   if ARGV[1] == '1' then
-    problem, last = stream(KEYS[at])
+    problem, last, length = stream(KEYS[at])
     at = at + 1
-    add(problem, last)
+    add(problem, last, length)
   else
-    add('', '0-0')
+    add('', '0-0', 0)
   end
 end
 return reply

@@ -11,13 +11,15 @@ use crate::domain::ids::Name;
 use crate::domain::keys::{Keys, PartitionHash};
 use crate::redis::ack::{self, AckRule};
 use crate::redis::address::Address;
-use crate::redis::cluster::{self, Cluster, Commands, Server};
+use crate::redis::cluster::{self, Cluster, Commands};
+use crate::redis::connect::connect_server;
+use crate::redis::endpoint::Endpoint;
 use crate::redis::permissions::Permissions;
 use crate::redis::replicas::{self, Primaries, Replicas};
 use crate::redis::script::CounterBackend;
 use futures_util::future::select_ok;
 use redis::aio::{ConnectionLike, ConnectionManager, ConnectionManagerConfig};
-use redis::{Client, ConnectionAddr, RedisError};
+use redis::{Client, RedisError};
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -41,7 +43,7 @@ pub const LIBRARY_PERMISSIONS: &[&str] = &["FUNCTION LIST"];
 /// Connections to a server or to the nodes of a cluster, and the layout of the keys. Cheap to clone.
 #[derive(Clone)]
 pub struct Store {
-    client: Client,
+    endpoint: Endpoint,
     commands: Commands,
     /// For writes that are confirmed.
     writes: Commands,
@@ -65,7 +67,8 @@ impl Store {
     /// The server is unavailable or has another layout.
     pub async fn connect(config: &Config, purpose: Purpose) -> Result<Store, ConnectError> {
         let settings = &config.redis;
-        let client = Client::open(settings.url.as_str())?;
+        let endpoint = Endpoint::open(settings)?;
+        let client = endpoint.client();
         let timeout = settings.response_timeout();
         let manager = ConnectionManagerConfig::new()
             .set_response_timeout(Some(timeout))
@@ -73,16 +76,13 @@ impl Store {
             .set_number_of_retries(1)
             .set_max_delay(Duration::from_millis(500));
         let seeds = settings.seed_addresses().unwrap_or_default();
-        let mut first = connect_first(&client, &seeds, &manager).await?;
-        let info = server_info(&mut first).await?;
+        let first = connect_server(settings, &endpoint, &manager).await?;
+        let info = server_info(&mut first.connection()).await?;
         let tagged = info.lines().any(|l| l.trim_end() == "cluster_enabled:1");
         let (mut commands, has_module) = match tagged {
-            true => connect_cluster(&client, seeds, manager.clone()).await?,
+            true => connect_cluster(client, seeds, manager.clone()).await?,
             false if !seeds.is_empty() => return Err(ConnectError::Seeds(settings.url.clone())),
-            false => (
-                Commands::Server(Server::new(first)),
-                has_module_loaded(&info),
-            ),
+            false => (Commands::Server(first), has_module_loaded(&info)),
         };
         for mut server in commands.servers()? {
             ack::check_server(&mut server, settings).await?;
@@ -93,7 +93,7 @@ impl Store {
                 let manager = manager.clone();
                 // Waiting is a part of the response time.
                 let manager = manager.set_response_timeout(Some(timeout + rule.timeout()));
-                commands.acked(&client, manager, rule)?
+                commands.acked(manager, rule)
             }
         };
         let replica_reads = (settings.read_from == ReadFrom::Replica).then(|| {
@@ -102,7 +102,7 @@ impl Store {
                 is_cluster: tagged,
                 servers: Box::new(move || known.addressed_servers().unwrap_or_default()),
             };
-            let replicas = Replicas::new(primaries, &client, settings, manager);
+            let replicas = Replicas::new(primaries, client, settings, manager);
             commands.with_replicas(Arc::new(replicas))
         });
         let keys = |hash| Keys::new(config.log.partitions, tagged, hash);
@@ -121,7 +121,7 @@ impl Store {
             return Err(ConnectError::NoModule(settings.url.clone()));
         }
         Ok(Store {
-            client,
+            endpoint,
             commands,
             writes,
             ack: settings.ack,
@@ -146,7 +146,14 @@ impl Store {
         if self.keys.tagged() {
             permissions = permissions.and(cluster::required_permissions());
         }
-        if self.client.get_connection_info().redis_settings().db() != 0 {
+        if self
+            .endpoint
+            .client()
+            .get_connection_info()
+            .redis_settings()
+            .db()
+            != 0
+        {
             permissions = permissions.and(Permissions::of_commands(&["SELECT 0"]));
         }
         permissions
@@ -158,6 +165,21 @@ impl Store {
     /// The address of a node is invalid.
     pub fn servers(&self) -> Result<Vec<ConnectionManager>, StoreError> {
         Ok(self.commands.servers()?)
+    }
+
+    /// [`servers`](Self::servers), each with its address as `host:port`.
+    ///
+    /// # Errors
+    /// The address of a node is invalid.
+    pub fn named_servers(&self) -> Result<Vec<(String, ConnectionManager)>, StoreError> {
+        let servers = self.commands.addressed_servers()?.into_iter();
+        let client = self.commands.client();
+        let only = client.map(|client| client.get_connection_info().addr().to_string());
+        let named = servers.map(|((host, port), server)| match &only {
+            None => (format!("{host}:{port}"), server),
+            Some(name) => (name.clone(), server),
+        });
+        Ok(named.collect())
     }
 
     /// The last known mapping of partitions to nodes.
@@ -197,9 +219,12 @@ impl Store {
         RetryReads(LatencyRecorder(commands.clone()))
     }
 
-    /// The server's address and credentials, for dedicated connections.
-    pub fn client(&self) -> &Client {
-        &self.client
+    /// How the server is reached that it is now, for dedicated connections. In a cluster, that of `redis.url`.
+    pub fn endpoint(&self) -> Endpoint {
+        match self.commands.client() {
+            Some(client) => self.endpoint.with_client(client),
+            None => self.endpoint.clone(),
+        }
     }
 
     /// The response timeout.
@@ -362,25 +387,6 @@ async fn ping(server: ConnectionManager) -> Result<(), StoreError> {
         "PONG" => Ok(()),
         _ => Err(StoreError::Unexpected(format!("PING: {reply}"))),
     }
-}
-
-/// Connects to the server of `client` or, if it does not answer, to one of `seeds`.
-async fn connect_first(
-    client: &Client,
-    seeds: &[Address],
-    settings: &ConnectionManagerConfig,
-) -> Result<ConnectionManager, RedisError> {
-    let mut clients = vec![client.clone()];
-    for (host, port) in seeds {
-        let info = client.get_connection_info().clone();
-        let address = ConnectionAddr::Tcp(host.clone(), *port);
-        clients.push(Client::open(info.set_addr(address))?);
-    }
-    // An unavailable one fails only after a timeout.
-    let connections = clients
-        .into_iter()
-        .map(|client| Box::pin(ConnectionManager::new_with_config(client, settings.clone())));
-    Ok(select_ok(connections).await?.0)
 }
 
 async fn server_info(connection: &mut ConnectionManager) -> Result<String, RedisError> {

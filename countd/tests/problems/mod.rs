@@ -11,7 +11,7 @@ use serde_json::{Value as Json, json};
 use std::collections::BTreeSet;
 
 /// The documented codes and their statuses.
-const CODES: [(&str, u16); 31] = [
+const CODES: [(&str, u16); 32] = [
     ("malformed", 400),
     ("unauthorized", 401),
     ("forbidden", 403),
@@ -41,6 +41,7 @@ const CODES: [(&str, u16); 31] = [
     ("not_counting", 503),
     ("not_filled", 503),
     ("schema", 503),
+    ("stopping", 503),
     ("timeout", 503),
     ("unavailable", 503),
 ];

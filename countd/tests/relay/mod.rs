@@ -16,8 +16,8 @@ const PARTITIONS: u16 = 8;
 const NOTES: u64 = 20;
 
 /// An application's database with an outbox table, Redis, and a process that serves and consumes.
-struct Shop {
-    database: Database,
+pub(crate) struct Shop {
+    pub(crate) database: Database,
     server: Server,
     config: String,
     countd: Countd,
@@ -25,7 +25,7 @@ struct Shop {
 
 impl Shop {
     /// With the documented tables.
-    fn start(kind: Kind, settings: &str) -> Shop {
+    pub(crate) fn start(kind: Kind, settings: &str) -> Shop {
         let database = Database::start(kind);
         let is_marked = settings.contains("\"mark\"");
         for table in documented_tables(kind, is_marked) {
@@ -47,7 +47,7 @@ impl Shop {
         }
     }
 
-    fn relay(&self) -> Countd {
+    pub(crate) fn relay(&self) -> Countd {
         let (command, config) = ("relay", self.config.as_str());
         Countd::with(&self.server, &Settings { command, config })
     }
@@ -75,7 +75,7 @@ impl Shop {
     }
 
     /// Inserts rows into the outbox.
-    fn insert(&self, rows: &[String]) {
+    pub(crate) fn insert(&self, rows: &[String]) {
         let columns = "event_id, event_type, aggregate_type, aggregate_id, payload";
         let rows = rows.join(",");
         self.database.execute(&format!(

@@ -17,8 +17,8 @@ use std::collections::{BTreeMap, BTreeSet};
 const PARTITIONS: u16 = 8;
 
 /// A database with the tables of a sink, Redis, and a process that serves and consumes.
-struct Warehouse {
-    database: Database,
+pub(crate) struct Warehouse {
+    pub(crate) database: Database,
     server: Server,
     config: String,
     countd: Countd,
@@ -33,7 +33,7 @@ struct Rows {
 
 impl Warehouse {
     /// With the documented tables.
-    fn start(kind: Kind, settings: &str) -> Warehouse {
+    pub(crate) fn start(kind: Kind, settings: &str) -> Warehouse {
         let server = Server::builder().append_only(true).start();
         Warehouse::with(database(kind), server, settings)
     }
@@ -50,7 +50,7 @@ impl Warehouse {
     }
 
     /// Another process of the sink.
-    fn sink(&self) -> Countd {
+    pub(crate) fn sink(&self) -> Countd {
         let (command, config) = ("sink", self.config.as_str());
         Countd::with(&self.server, &Settings { command, config })
     }

@@ -1,6 +1,7 @@
 //! Shared by the tests: countd as a process, an HTTP client, Redis servers, and a workload of concurrent clients with its model.
 
 mod api;
+pub mod certificates;
 pub mod database;
 mod drain;
 pub mod invariants;
@@ -21,7 +22,8 @@ pub use drain::{
 };
 pub use pause::pause;
 pub use process::{
-    Countd, Settings, dead_reasons, environment, printed, run, run_as_user, run_at, set_schema,
+    Countd, Settings, dead_reasons, environment, printed, run, run_as_user, run_at, run_with_url,
+    set_schema,
 };
 pub use running::Running;
 pub use sse::EventStream;

@@ -64,7 +64,8 @@ impl Countd {
         )
     }
 
-    fn with_environment(
+    /// [`with`](Countd::with), with more environment variables. They override those of the test, such as the URL of Redis.
+    pub fn with_environment(
         server: &Server,
         settings: &Settings<'_>,
         more: Vec<(OsString, OsString)>,
@@ -159,7 +160,13 @@ impl Countd {
         self.signal("CONT");
     }
 
-    fn signal(&self, signal: &str) {
+    /// Replaces the configuration file. The process runs on.
+    pub fn configure(&self, text: &str) {
+        write_config(&self.dir, text);
+    }
+
+    /// Sends a signal by name.
+    pub fn signal(&self, signal: &str) {
         let process = self.process.as_ref().expect("it runs");
         send_signal(process.id(), signal);
     }
@@ -273,7 +280,8 @@ pub fn run_as_user(server: &Server, user: &str, config: &str, arguments: &[&str]
     run_with_url(url_of_user(server, user), config, arguments)
 }
 
-fn run_with_url(url: String, config: &str, arguments: &[&str]) -> Output {
+/// The same with this URL of Redis.
+pub fn run_with_url(url: String, config: &str, arguments: &[&str]) -> Output {
     let dir = TempDir::new();
     Command::new(env!("CARGO_BIN_EXE_countd"))
         .arg("--config")

@@ -15,6 +15,7 @@ use countd::log;
 use countd::maintenance::{
     erasure, import, jobs, rebuild, reconcile, restore, reverse, storage, sums, transposition,
 };
+use countd::monitor;
 use countd::query::prefilter::Prefilter;
 use countd::query::reads::Queries;
 use countd::query::{changes, history, ranks};
@@ -107,6 +108,9 @@ fn declared(
         common = common.with_days(keys, backend, config);
     }
     let mut declared = vec![(common.clone(), log::producer_permissions())];
+    if config.monitor.interval().is_some() {
+        declared.push((common.clone(), monitor::required_permissions()));
+    }
     if roles.serves && config.changes.enabled {
         declared.push((common.clone(), changes::required_permissions()));
     }

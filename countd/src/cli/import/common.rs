@@ -122,11 +122,10 @@ impl CommonArgs {
                 }))
             }
             (None, Some(shape)) => Ok(Source::Live(LiveSource {
-                url: self
-                    .source
-                    .clone()
-                    .unwrap_or_else(|| config.redis.url.clone()),
-                timeout: config.redis.response_timeout(),
+                redis: match &self.source {
+                    Some(url) => config.redis.at(url),
+                    None => config.redis.clone(),
+                },
                 shape,
                 etype: required("--etype", &self.etype)?,
             })),

@@ -15,6 +15,10 @@ const MAX_LEEWAY: u64 = 3_600;
 pub struct AuthConfig {
     /// The accepted static bearer tokens.
     pub tokens: Vec<Token>,
+    /// The file with further tokens; empty for none.
+    pub tokens_file: PathBuf,
+    /// Whether a process without tokens may listen on an address that other machines can reach.
+    pub allow_anonymous: bool,
     /// The accepted JSON Web Tokens.
     pub jwt: JwtConfig,
 }
@@ -56,6 +60,31 @@ impl AuthConfig {
         !self.tokens.is_empty() || self.jwt.is_enabled()
     }
 
+    /// Adds the tokens of the file.
+    ///
+    /// # Errors
+    /// The file cannot be read, or is not a JSON list of tokens.
+    pub(super) fn read_tokens_file(&mut self) -> Result<(), ConfigError> {
+        let file = &self.tokens_file;
+        if file.as_os_str().is_empty() {
+            return Ok(());
+        }
+        let problem = |problem: String| {
+            let problem = format!("{}: {problem}", file.display());
+            invalid("auth.tokens_file", problem)
+        };
+        let text = std::fs::read_to_string(file).map_err(|error| problem(error.to_string()))?;
+        let tokens: Vec<Token> = serde_json::from_str(&text).map_err(|error| {
+            // The message of the parser can contain a token.
+            let (line, column) = (error.line(), error.column());
+            problem(format!(
+                "line {line}, column {column}: not a JSON list of tokens"
+            ))
+        })?;
+        self.tokens.extend(tokens);
+        Ok(())
+    }
+
     pub(super) fn validate(&self) -> Result<(), ConfigError> {
         let mut names = BTreeSet::new();
         for token in &self.tokens {
@@ -82,7 +111,7 @@ impl AuthConfig {
 }
 
 /// A bearer token.
-#[derive(Clone, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Token {
     /// The name in logs and metrics.

@@ -9,6 +9,16 @@ pub enum ConfigError {
     /// A setting is unknown, missing or of the wrong type.
     #[error("{0}")]
     Unreadable(#[from] Box<figment::Error>),
+    /// The file that an environment variable names cannot be read.
+    #[error("{variable}: {file}: {error}")]
+    NoSecret {
+        /// The name of the variable.
+        variable: String,
+        /// The name of the file.
+        file: String,
+        /// Why it cannot be read.
+        error: std::io::Error,
+    },
     /// The value of a setting is not allowed.
     #[error("{setting}: {problem}")]
     Invalid {

@@ -2,10 +2,13 @@
 
 use super::auth::AuthConfig;
 use super::days::DaysConfig;
+use super::environment::Environment;
 use super::error::{ConfigError, invalid};
 use super::hot::HotConfig;
+use super::http::HttpConfig;
 use super::limits::LimitsConfig;
 use super::metrics::{FactKind, MetricsConfig, USER};
+use super::monitor::MonitorConfig;
 use super::prefilter::PrefilterConfig;
 use super::ranks::RanksConfig;
 use super::rebuild::{CounterConfig, RebuildConfig};
@@ -14,21 +17,22 @@ use super::redis::RedisConfig;
 use super::relay::RelayConfig;
 use super::schemas::{self, SchemaConfig};
 use super::sections::{
-    ChangesConfig, ConsumerConfig, DeadLettersConfig, DedupConfig, FactsConfig, HttpConfig,
-    LogConfig, TRUNCATED_PAYLOAD_BYTES,
+    ChangesConfig, ConsumerConfig, DeadLettersConfig, DedupConfig, FactsConfig, LogConfig,
+    TRUNCATED_PAYLOAD_BYTES,
 };
 use super::sink::SinkConfig;
 use super::storage::EntityConfig;
 use super::users::UsersConfig;
 use crate::domain::ids::Name;
 use crate::domain::keys::MAX_PARTITIONS;
-use figment::Figment;
-use figment::providers::{Env, Format, Serialized, Toml};
-use figment::value::Dict;
+use figment::providers::{Format, Serialized, Toml};
+use figment::value::{Dict, Map};
+use figment::{Error, Figment, Metadata, Profile, Provider};
 use serde::Deserialize;
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fmt::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The commented default configuration: the file `countd/countd.toml` of the repository.
 pub const DEFAULTS: &str = include_str!("../../../countd.toml");
@@ -36,8 +40,8 @@ pub const DEFAULTS: &str = include_str!("../../../countd.toml");
 /// The maximum deduplication window, in seconds: ten years. Redis rejects an expiry that is too far ahead.
 const MAX_WINDOW: u64 = 10 * 365 * 24 * 3600;
 
-/// The minimum of `http.max_bodies_bytes`. The budget for items is derived from it.
-const MIN_BODIES: usize = 1 << 20;
+/// Tables that replace those of the defaults, and not only add to them.
+const REPLACED: [&str; 3] = ["entities", "metrics", "schemas"];
 
 /// The configuration. [`DEFAULTS`] describes each setting.
 #[derive(Clone, Debug, Deserialize)]
@@ -69,6 +73,8 @@ pub struct Config {
     pub hot: HotConfig,
     /// Filters that answer statuses.
     pub prefilter: PrefilterConfig,
+    /// The state of Redis and of the logs in the metrics.
+    pub monitor: MonitorConfig,
     /// The reconciliation of counters.
     pub reconcile: ReconcileConfig,
     /// The audit of corrections.
@@ -95,6 +101,9 @@ pub struct Config {
     pub users: UsersConfig,
     /// The metrics.
     pub metrics: MetricsConfig,
+    /// The file that was loaded; `None` without one.
+    #[serde(skip)]
+    pub file: Option<PathBuf>,
 }
 
 impl Config {
@@ -103,18 +112,43 @@ impl Config {
     /// # Errors
     /// The file does not exist, or a setting in it or in the environment is invalid.
     pub fn load(file: Option<&Path>) -> Result<Config, ConfigError> {
+        Config::load_with(file, std::env::vars_os())
+    }
+
+    /// [`load`](Self::load), with these environment variables.
+    ///
+    /// # Errors
+    /// As [`load`](Self::load).
+    pub fn load_with(
+        file: Option<&Path>,
+        variables: impl Iterator<Item = (OsString, OsString)>,
+    ) -> Result<Config, ConfigError> {
+        let defaults = default_values()?;
+        let environment = Environment::read(&defaults, variables)?;
         let mut overrides = Figment::new();
         if let Some(path) = file {
             if !path.is_file() {
                 return Err(ConfigError::NoFile(path.display().to_string()));
             }
-            overrides = Figment::from(Toml::file_exact(path));
+            let replaced = REPLACED
+                .into_iter()
+                .filter(|table| environment.replaces(table));
+            overrides = Figment::from(Without {
+                provider: Toml::file_exact(path),
+                tables: replaced.collect(),
+            });
         }
+        let overrides = overrides.merge(environment.clone());
+        let is_replaced = |table: &&str| match file {
+            // Variables for parts of a table change the table of the file, or the default.
+            None => environment.replaces(table),
+            Some(path) => environment.replaces(table) || has_table(path, table),
+        };
         let has_default_schemas = !overrides.contains("schemas");
-        let layers = with_defaults(overrides)?;
-        // Only variables with a section are settings; COUNTD_CONFIG is not.
-        let environment = Env::prefixed("COUNTD_").filter(|name| name.as_str().contains("__"));
-        Config::extract(layers.merge(environment.split("__")), has_default_schemas)
+        let layers = with_defaults(defaults, overrides, is_replaced);
+        let mut config = Config::extract(layers, has_default_schemas)?;
+        config.file = file.map(Path::to_owned);
+        Ok(config)
     }
 
     /// Like [`load`](Self::load), from the text of a file and without the environment.
@@ -123,13 +157,16 @@ impl Config {
     /// As [`load`](Self::load).
     pub fn parse(text: &str) -> Result<Config, ConfigError> {
         let overrides = Figment::from(Toml::string(text));
-        let has_default_schemas = !overrides.contains("schemas");
-        Config::extract(with_defaults(overrides)?, has_default_schemas)
+        let given = overrides.clone();
+        let is_replaced = |table: &&str| given.contains(table);
+        let layers = with_defaults(default_values()?, overrides, is_replaced);
+        Config::extract(layers, !given.contains("schemas"))
     }
 
     fn extract(layers: Figment, has_default_schemas: bool) -> Result<Config, ConfigError> {
         let mut config: Config = layers.extract().map_err(Box::new)?;
         config.has_default_schemas = has_default_schemas;
+        config.auth.read_tokens_file()?;
         config.validate()?;
         Ok(config)
     }
@@ -146,11 +183,12 @@ impl Config {
         self.require_positive()?;
         self.redis.validate()?;
         self.validate_windows()?;
-        self.validate_http()?;
+        self.http.validate(&self.auth)?;
         self.auth.validate()?;
         self.limits.validate()?;
         self.reconcile.validate()?;
         self.hot.validate()?;
+        self.monitor.validate()?;
         self.prefilter.validate(self.log.retain)?;
         self.validate_consumer()?;
         if self.dead.payload_bytes > TRUNCATED_PAYLOAD_BYTES {
@@ -242,15 +280,6 @@ impl Config {
         Ok(())
     }
 
-    fn validate_http(&self) -> Result<(), ConfigError> {
-        if self.http.max_bodies_bytes < self.http.max_body_bytes.max(MIN_BODIES) {
-            let problem =
-                format!("must be at least http.max_body_bytes, and at least {MIN_BODIES}");
-            return Err(invalid("http.max_bodies_bytes", problem));
-        }
-        Ok(())
-    }
-
     fn validate_consumer(&self) -> Result<(), ConfigError> {
         // Redis holds a whole reply in memory.
         if self.consumer.batch > 10_000 {
@@ -271,24 +300,52 @@ impl Config {
     }
 }
 
-/// The defaults, overridden by `overrides`. Its `entities`, `metrics` and `schemas` replace those of the defaults. The default schema
-/// is for the default entities and metrics.
-fn with_defaults(overrides: Figment) -> Result<Figment, ConfigError> {
+/// The values of [`DEFAULTS`].
+fn default_values() -> Result<Dict, ConfigError> {
     let defaults = Figment::from(Toml::string(DEFAULTS)).extract::<Dict>();
-    let mut defaults = defaults.map_err(Box::new)?;
-    for table in ["entities", "metrics", "schemas"] {
-        if overrides.contains(table) {
-            defaults.remove(table);
-        }
+    Ok(defaults.map_err(Box::new)?)
+}
+
+/// The defaults, overridden by `overrides`. Tables that are replaced have no defaults.
+fn with_defaults(
+    mut defaults: Dict,
+    overrides: Figment,
+    is_replaced: impl Fn(&&str) -> bool,
+) -> Figment {
+    let replaced: Vec<&str> = REPLACED.into_iter().filter(is_replaced).collect();
+    for table in &replaced {
+        defaults.remove(*table);
     }
-    if !overrides.contains("schemas")
-        && ["entities", "metrics"]
-            .iter()
-            .any(|table| overrides.contains(table))
-    {
+    // The default schema is that of the default entity types and metrics.
+    if !replaced.is_empty() {
         defaults.insert("schemas".to_owned(), Dict::new().into());
     }
-    Ok(Figment::from(Serialized::defaults(defaults)).merge(overrides))
+    Figment::from(Serialized::defaults(defaults)).merge(overrides)
+}
+
+/// Whether a file has a table.
+fn has_table(file: &Path, table: &str) -> bool {
+    Figment::from(Toml::file_exact(file)).contains(table)
+}
+
+/// A source of settings without some of its tables.
+struct Without<P> {
+    provider: P,
+    tables: Vec<&'static str>,
+}
+
+impl<P: Provider> Provider for Without<P> {
+    fn metadata(&self) -> Metadata {
+        self.provider.metadata()
+    }
+
+    fn data(&self) -> Result<Map<Profile, Dict>, Error> {
+        let mut data = self.provider.data()?;
+        for values in data.values_mut() {
+            values.retain(|name, _| !self.tables.contains(&name.as_str()));
+        }
+        Ok(data)
+    }
 }
 
 impl Config {

@@ -1,8 +1,12 @@
 //! `[redis]`
 
+use super::addresses::addresses;
 use super::error::{ConfigError, invalid};
+use super::sentinel::SentinelConfig;
+use super::tls::check_pair;
 use serde::Deserialize;
 use std::fmt;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// The maximum of `redis.ack_timeout_ms`: a minute.
@@ -32,6 +36,30 @@ pub struct RedisConfig {
     pub ack: Ack,
     /// The timeout for that, in milliseconds: 1 to 60,000.
     pub ack_timeout_ms: u64,
+    /// The certificates of connections to `rediss://`.
+    pub tls: RedisTlsConfig,
+    /// The Sentinels that know the master.
+    pub sentinel: SentinelConfig,
+}
+
+/// `[redis.tls]`
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RedisTlsConfig {
+    /// The file with the certificates of the authorities that are trusted; empty for those of the system.
+    pub ca_file: PathBuf,
+    /// The file with the certificate of the client; empty for none.
+    pub cert_file: PathBuf,
+    /// The file with the private key of the client.
+    pub key_file: PathBuf,
+}
+
+impl RedisTlsConfig {
+    /// Whether any file is set.
+    fn is_set(&self) -> bool {
+        let files = [&self.ca_file, &self.cert_file, &self.key_file];
+        files.iter().any(|file| !file.as_os_str().is_empty())
+    }
 }
 
 /// Which servers answer reads of clients.
@@ -101,7 +129,57 @@ impl RedisConfig {
         Duration::from_millis(self.response_timeout_ms)
     }
 
+    /// The same timeouts and certificates for another server.
+    pub fn at(&self, url: &str) -> RedisConfig {
+        let mut other = self.clone();
+        url.clone_into(&mut other.url);
+        other.seeds.clear();
+        other.sentinel.addresses.clear();
+        other
+    }
+
+    /// Whether connections are encrypted.
+    pub fn is_tls(&self) -> bool {
+        ["rediss://", "valkeys://"]
+            .iter()
+            .any(|scheme| self.url.starts_with(scheme))
+    }
+
+    fn validate_connection(&self) -> Result<(), ConfigError> {
+        let RedisTlsConfig {
+            cert_file,
+            key_file,
+            ..
+        } = &self.tls;
+        check_pair("redis.tls", cert_file, key_file)?;
+        if self.tls.is_set() && !self.is_tls() {
+            return Err(invalid(
+                "redis.tls",
+                "has an effect only if redis.url begins with rediss://",
+            ));
+        }
+        if self.is_tls() && self.url.contains('#') {
+            let problem = "certificates are always verified: #insecure is not supported";
+            return Err(invalid("redis.url", problem));
+        }
+        self.sentinel.validate()?;
+        if self.sentinel.is_enabled() && !self.seeds.is_empty() {
+            let problem = "must be empty with redis.sentinel: seeds are the nodes of a cluster";
+            return Err(invalid("redis.seeds", problem));
+        }
+        let has_host = ["redis://", "rediss://", "valkey://", "valkeys://"];
+        let has_host = has_host.iter().any(|scheme| self.url.starts_with(scheme));
+        match self.sentinel.is_enabled() && !has_host {
+            true => {
+                let problem = "must begin with redis:// or rediss:// with redis.sentinel";
+                Err(invalid("redis.url", problem))
+            }
+            false => Ok(()),
+        }
+    }
+
     pub(super) fn validate(&self) -> Result<(), ConfigError> {
+        self.validate_connection()?;
         for (setting, found) in [
             ("redis.seeds", self.seed_addresses()),
             ("redis.replicas", self.replica_addresses()),
@@ -123,17 +201,6 @@ impl RedisConfig {
         }
         Ok(())
     }
-}
-
-/// The hosts and ports of addresses. `None` if one is no address.
-fn addresses(texts: &[String]) -> Option<Vec<(String, u16)>> {
-    let address = |text: &String| {
-        let (host, port) = text.rsplit_once(':')?;
-        // The brackets of an IPv6 address.
-        let host = host.trim_start_matches('[').trim_end_matches(']');
-        (!host.is_empty()).then_some((host.to_owned(), port.parse().ok()?))
-    };
-    texts.iter().map(address).collect()
 }
 
 #[cfg(test)]

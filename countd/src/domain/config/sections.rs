@@ -5,28 +5,6 @@ use crate::domain::keys::Keys;
 use serde::{Deserialize, Deserializer};
 use std::net::SocketAddr;
 
-/// `[http]`
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct HttpConfig {
-    /// The address and port to listen on.
-    pub listen: SocketAddr,
-    /// The maximum length of a request body, in bytes.
-    pub max_body_bytes: usize,
-    /// The memory budget for all request bodies in progress, in bytes.
-    pub max_bodies_bytes: usize,
-    /// The timeout of a request, in milliseconds.
-    pub timeout_ms: u64,
-    /// The timeout for receiving the headers of a request, in milliseconds.
-    pub header_timeout_ms: u64,
-    /// The maximum number of open connections.
-    pub max_connections: usize,
-    /// The maximum number of actions or envelopes in a request.
-    pub max_actions: usize,
-    /// The maximum number of entities or users in a batch read.
-    pub max_batch: usize,
-}
-
 /// `[log]`
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -63,6 +63,57 @@ fn errors_name_the_setting() {
         ("[log]\nretian = 3", "retian"),
         ("[logs]\nretain = 3", "logs"),
         ("[http]\nlisten = \"here\"", "listen"),
+        (
+            "[http]\nlisten = \"0.0.0.0:80\"",
+            "http.listen: other machines",
+        ),
+        ("[http]\nlisten = \"[::]:80\"", "http.listen"),
+        ("[http]\nkeep_alive_seconds = 0", "http.keep_alive_seconds"),
+        ("[http]\ndrain_ms = 600001", "http.drain_ms"),
+        ("[http.tls]\ncert_file = \"a\"", "http.tls.key_file"),
+        ("[http.tls]\nkey_file = \"a\"", "http.tls.cert_file"),
+        (
+            "[http.cors]\norigins = [\"app.example.com\"]",
+            "http.cors.origins",
+        ),
+        (
+            "[http.cors]\norigins = [\"https://a.example/\"]",
+            "http.cors.origins",
+        ),
+        (
+            "[http.cors]\norigins = [\"*\", \"https://a.example\"]",
+            "http.cors.origins",
+        ),
+        (
+            "[http.cors]\nmax_age_seconds = 86401",
+            "http.cors.max_age_seconds",
+        ),
+        ("[auth]\ntokens_file = \"/nowhere\"", "auth.tokens_file"),
+        ("[redis.tls]\nca_file = \"a\"", "redis.tls"),
+        (
+            "[redis]\nurl = \"rediss://x\"\ntls.cert_file = \"a\"",
+            "redis.tls.key_file",
+        ),
+        (
+            "[redis]\nurl = \"rediss://:secret@x/#insecure\"",
+            "redis.url: certificates",
+        ),
+        (
+            "[redis.sentinel]\naddresses = [\"a\"]",
+            "redis.sentinel.addresses",
+        ),
+        (
+            "[redis.sentinel]\naddresses = [\"a:1\"]\nmaster = \"\"",
+            "redis.sentinel.master",
+        ),
+        (
+            "[redis]\nseeds = [\"b:1\"]\nsentinel.addresses = [\"a:1\"]",
+            "redis.seeds",
+        ),
+        (
+            "[redis]\nurl = \"unix:///a\"\nsentinel.addresses = [\"a:1\"]",
+            "redis.url: must begin",
+        ),
         ("[redis]\nack = \"all\"", "ack"),
         ("[redis]\nack = \"replicas:0\"", "ack"),
         ("[redis]\nread_from = \"any\"", "read_from"),
@@ -173,6 +224,31 @@ fn errors_name_the_setting() {
         assert!(error.contains(setting), "{text}: {error}");
         assert!(!error.contains("secret"), "{text}: {error}");
     }
+}
+
+#[test]
+fn other_machines_need_a_token_or_permission() {
+    let token = "[auth]\ntokens = [{ token = \"a-long-enough-token\", rights = [\"read\"] }]";
+    let jwt = "[auth.jwt]\njwks_file = \"keys.json\"";
+    for (address, auth) in [
+        ("0.0.0.0:80", token),
+        ("10.1.2.3:80", jwt),
+        ("[::]:80", "[auth]\nallow_anonymous = true"),
+        ("127.1.2.3:80", ""),
+        ("[::1]:80", ""),
+        ("[::ffff:127.0.0.1]:80", ""),
+    ] {
+        let text = format!("[http]\nlisten = \"{address}\"\n{auth}");
+        assert!(Config::parse(&text).is_ok(), "{text}");
+    }
+}
+
+#[test]
+fn the_password_of_sentinels_is_not_printed() {
+    let text = "[redis.sentinel]\naddresses = [\"a:1\"]\npassword = \"sesame\"";
+    let config = Config::parse(text).expect("valid");
+    assert_eq!(config.redis.sentinel.password.expose(), "sesame");
+    assert!(!format!("{config:?}").contains("sesame"));
 }
 
 #[test]

@@ -64,6 +64,8 @@ pub enum ErrorCode {
     NotFilled,
     /// A schema is missing or unusable.
     Schema,
+    /// The process has received SIGTERM.
+    Stopping,
     /// The request took too long.
     Timeout,
     /// Redis is unavailable.
@@ -72,7 +74,7 @@ pub enum ErrorCode {
 
 impl ErrorCode {
     /// All codes, ordered by status and name.
-    pub const ALL: [ErrorCode; 31] = [
+    pub const ALL: [ErrorCode; 32] = [
         ErrorCode::Malformed,
         ErrorCode::Unauthorized,
         ErrorCode::Forbidden,
@@ -102,6 +104,7 @@ impl ErrorCode {
         ErrorCode::NotCounting,
         ErrorCode::NotFilled,
         ErrorCode::Schema,
+        ErrorCode::Stopping,
         ErrorCode::Timeout,
         ErrorCode::Unavailable,
     ];
@@ -140,6 +143,7 @@ impl ErrorCode {
             ErrorCode::NotCounting => ("not_counting", 503, "Events are not counted"),
             ErrorCode::NotFilled => ("not_filled", 503, "Ranking is being filled"),
             ErrorCode::Schema => ("schema", 503, "Schema unusable"),
+            ErrorCode::Stopping => ("stopping", 503, "Process is stopping"),
             ErrorCode::Timeout => ("timeout", 503, "Request timed out"),
             ErrorCode::Unavailable => ("unavailable", 503, "Redis unavailable"),
         }

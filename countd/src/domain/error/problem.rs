@@ -105,6 +105,9 @@ pub enum Problem {
     /// The request took too long.
     #[error("the request took longer than http.timeout_ms")]
     Timeout,
+    /// The process has received SIGTERM.
+    #[error("the process is stopping")]
+    Stopping,
     /// The memory budget for request bodies and items is used up.
     #[error("too many request bodies or items are in progress: retry later")]
     Busy,
@@ -193,6 +196,7 @@ impl Problem {
             Problem::TooMany(_) => ErrorCode::TooMany,
             Problem::Limited { .. } => ErrorCode::Limited,
             Problem::Timeout => ErrorCode::Timeout,
+            Problem::Stopping => ErrorCode::Stopping,
             Problem::UnknownJob(_) => ErrorCode::UnknownJob,
             Problem::Busy | Problem::TooManyJobs(_) | Problem::TooManyStreams(_) => ErrorCode::Busy,
             Problem::LeaseLost => ErrorCode::Internal,

@@ -4,12 +4,12 @@
 use super::entry::{EntryStrings, LogEntry};
 use super::offset::offset;
 use crate::domain::config::TRUNCATED_PAYLOAD_BYTES;
+use crate::redis::endpoint::{Endpoint, Socket};
 use bytes::{Buf, BytesMut};
-use redis::{Client, Cmd, ConnectionAddr, RedisError};
+use redis::{Cmd, RedisError};
 use std::io;
 use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::net::{TcpStream, UnixStream};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 
 /// The free space of the buffer before a read from the socket.
@@ -20,10 +20,6 @@ const BUFFERED_ENTRY_BYTES: usize = 1024 * 1024;
 const FIELD_BYTES: usize = 64;
 /// The maximum length of a string or array in a reply.
 const MAX_LENGTH: usize = 512 * 1024 * 1024;
-
-/// A TCP or Unix socket.
-trait Socket: AsyncRead + AsyncWrite + Unpin + Send + Sync {}
-impl<T: AsyncRead + AsyncWrite + Unpin + Send + Sync> Socket for T {}
 
 /// Entries read from a stream.
 #[derive(Debug, PartialEq, Eq)]
@@ -66,24 +62,16 @@ impl StreamReader {
     /// # Errors
     /// The server is unavailable, or rejects the command.
     pub async fn connect(
-        client: &Client,
+        endpoint: &Endpoint,
         time_limit: Duration,
     ) -> Result<StreamReader, RedisError> {
-        let connected = timeout(time_limit, StreamReader::authenticate(client)).await;
+        let connected = timeout(time_limit, StreamReader::authenticate(endpoint)).await;
         connected.unwrap_or_else(|_| Err(timed_out()))
     }
 
-    async fn authenticate(client: &Client) -> Result<StreamReader, RedisError> {
-        let info = client.get_connection_info();
-        let socket: Box<dyn Socket> = match info.addr() {
-            ConnectionAddr::Tcp(host, port) => {
-                let socket = TcpStream::connect((host.as_str(), *port)).await?;
-                socket.set_nodelay(true)?;
-                Box::new(socket)
-            }
-            ConnectionAddr::Unix(path) => Box::new(UnixStream::connect(path).await?),
-            _ => return Err(invalid("unsupported kind of address")),
-        };
+    async fn authenticate(endpoint: &Endpoint) -> Result<StreamReader, RedisError> {
+        let socket = endpoint.connect().await?;
+        let info = endpoint.client().get_connection_info();
         let mut reader = StreamReader {
             socket,
             buffer: BytesMut::new(),

@@ -70,7 +70,7 @@ impl Tracking {
     /// # Errors
     /// Redis is unavailable, or rejects a command.
     pub async fn start(store: &Store) -> Result<Tracking, FeedError> {
-        let info = store.client().get_connection_info().clone();
+        let info = store.endpoint().client().get_connection_info().clone();
         let settings = info.redis_settings().clone();
         // Only RESP3 has notices on the connection of the replies.
         let settings = settings.set_protocol(ProtocolVersion::RESP3);

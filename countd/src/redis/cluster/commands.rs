@@ -1,11 +1,13 @@
 //! Where commands are sent: one server, or the nodes of a cluster.
 
+use super::acked::AckedNodes;
 use super::connection::Cluster;
 use super::via::Via;
 use crate::domain::keys::ACK;
-use crate::redis::ack::{AckRule, AckedNode, Mark};
+use crate::redis::ack::{AckRule, Mark};
 use crate::redis::address::Address;
 use crate::redis::replicas::Replicas;
+use crate::redis::sentinel::FollowedMaster;
 use redis::aio::{ConnectionLike, ConnectionManager, ConnectionManagerConfig};
 use redis::{Client, Cmd, Pipeline, RedisError, RedisFuture, Value};
 use std::sync::Arc;
@@ -13,22 +15,58 @@ use std::sync::Arc;
 /// A connection to one server. Cheap to clone.
 #[derive(Clone)]
 pub struct Server {
-    connection: ConnectionManager,
-    via: Via<AckedNode>,
+    at: At,
+    via: Via<Arc<AckedNodes>>,
+}
+
+/// Which server it is.
+#[derive(Clone)]
+enum At {
+    /// Always the same.
+    Fixed(Client, ConnectionManager),
+    /// The master, which can become another one.
+    Master(Arc<FollowedMaster>),
 }
 
 impl Server {
-    /// The server of a connection.
-    pub fn new(connection: ConnectionManager) -> Server {
+    /// The server of a client and its connection.
+    pub fn new(client: Client, connection: ConnectionManager) -> Server {
         Server {
-            connection,
+            at: At::Fixed(client, connection),
             via: Via::Primary,
         }
     }
 
+    /// The master that Sentinels know.
+    pub fn followed(master: Arc<FollowedMaster>) -> Server {
+        Server {
+            at: At::Master(master),
+            via: Via::Primary,
+        }
+    }
+
+    /// The shared connection to the server that it is now.
+    pub fn connection(&self) -> ConnectionManager {
+        match &self.at {
+            At::Fixed(_, connection) => connection.clone(),
+            At::Master(master) => master.current().connection.clone(),
+        }
+    }
+
+    /// The client of the server that it is now.
+    fn client(&self) -> Client {
+        match &self.at {
+            At::Fixed(client, _) => client.clone(),
+            At::Master(master) => master.current().client.clone(),
+        }
+    }
+
     /// The address under which its replicas are known.
-    fn address() -> Address {
-        (String::new(), 0)
+    fn address(&self) -> Address {
+        match &self.at {
+            At::Fixed(..) => (String::new(), 0),
+            At::Master(master) => master.current().address.clone(),
+        }
     }
 
     /// Sends commands and returns their replies in order. The error of a command is its reply.
@@ -36,9 +74,12 @@ impl Server {
         let all = || commands.iter().map(|command| (*command).clone());
         match &self.via {
             Via::Primary => {}
-            Via::Acked(acked) => return acked.send(all().collect(), vec![Mark::new(ACK)]).await,
+            Via::Acked(acked) => {
+                let node = acked.node(&self.address(), || Ok(self.client()))?;
+                return node.send(all().collect(), vec![Mark::new(ACK)]).await;
+            }
             Via::Replicas(replicas) => {
-                if let Some(replies) = replicas.read(&Server::address(), all()).await {
+                if let Some(replies) = replicas.read(&self.address(), all()).await {
                     return Ok(replies);
                 }
             }
@@ -48,9 +89,30 @@ impl Server {
             pipeline.add_command(command);
         }
         let count = pipeline.len();
-        (self.connection)
-            .req_packed_commands(&pipeline, 0, count)
-            .await
+        let mut connection = self.connection();
+        connection.req_packed_commands(&pipeline, 0, count).await
+    }
+
+    /// Sends a command and returns its reply.
+    fn request<'a>(&'a mut self, cmd: &'a Cmd) -> RedisFuture<'a, Value> {
+        Box::pin(async move {
+            let mut replies = self.send(&[cmd]).await?;
+            replies.pop().unwrap_or(Value::Nil).extract_error()
+        })
+    }
+
+    /// Sends the commands of a pipeline and returns `count` replies from `offset` on.
+    fn request_all<'a>(
+        &'a mut self,
+        pipeline: &'a Pipeline,
+        offset: usize,
+        count: usize,
+    ) -> RedisFuture<'a, Vec<Value>> {
+        Box::pin(async move {
+            let commands: Vec<&Cmd> = pipeline.cmd_iter().collect();
+            let replies = self.send(&commands).await?;
+            Ok(replies.into_iter().skip(offset).take(count).collect())
+        })
     }
 }
 
@@ -70,7 +132,7 @@ impl Commands {
     /// The address of a node is invalid.
     pub fn servers(&self) -> Result<Vec<ConnectionManager>, RedisError> {
         match self {
-            Commands::Server(server) => Ok(vec![server.connection.clone()]),
+            Commands::Server(server) => Ok(vec![server.connection()]),
             Commands::Cluster(cluster) => cluster.masters(),
         }
     }
@@ -82,15 +144,23 @@ impl Commands {
     pub fn addressed_servers(&self) -> Result<Vec<(Address, ConnectionManager)>, RedisError> {
         let servers = self.servers()?;
         Ok(match self {
-            Commands::Server(_) => servers
+            Commands::Server(server) => servers
                 .into_iter()
-                .map(|s| (Server::address(), s))
+                .map(|connection| (server.address(), connection))
                 .collect(),
             Commands::Cluster(cluster) => {
                 let ranges = cluster.ranges();
                 ranges.masters().iter().cloned().zip(servers).collect()
             }
         })
+    }
+
+    /// The client of the server that it is now; `None` for a cluster.
+    pub fn client(&self) -> Option<Client> {
+        match self {
+            Commands::Server(server) => Some(server.client()),
+            Commands::Cluster(_) => None,
+        }
     }
 
     /// Connections to the same servers for reads that replicas may answer.
@@ -104,24 +174,16 @@ impl Commands {
         }
     }
 
-    /// Connections to the same servers that return replies only once they are as safe as required. `client` has the address of one server,
-    /// `settings` are those of the connections.
-    ///
-    /// # Errors
-    /// The settings are invalid.
-    pub fn acked(
-        &self,
-        client: &Client,
-        settings: ConnectionManagerConfig,
-        rule: AckRule,
-    ) -> Result<Commands, RedisError> {
-        Ok(match self {
+    /// Connections to the same servers that return replies only once they are as safe as required. `settings` are those of the
+    /// connections.
+    pub fn acked(&self, settings: ConnectionManagerConfig, rule: AckRule) -> Commands {
+        match self {
             Commands::Server(server) => Commands::Server(Server {
-                via: Via::Acked(AckedNode::new(client, &settings, rule)?),
+                via: Via::Acked(Arc::new(AckedNodes::new(settings, rule))),
                 ..server.clone()
             }),
             Commands::Cluster(cluster) => Commands::Cluster(cluster.acked(settings, rule)),
-        })
+        }
     }
 }
 
@@ -129,11 +191,11 @@ impl ConnectionLike for Commands {
     fn req_packed_command<'a>(&'a mut self, cmd: &'a Cmd) -> RedisFuture<'a, Value> {
         match self {
             Commands::Server(server) => match server.via {
-                Via::Primary => server.connection.req_packed_command(cmd),
-                _ => Box::pin(async move {
-                    let mut replies = server.send(&[cmd]).await?;
-                    replies.pop().unwrap_or(Value::Nil).extract_error()
-                }),
+                Via::Primary => match server.at {
+                    At::Fixed(_, ref mut connection) => connection.req_packed_command(cmd),
+                    At::Master(_) => server.request(cmd),
+                },
+                _ => server.request(cmd),
             },
             Commands::Cluster(cluster) => Box::pin(async move {
                 let mut replies = cluster.send(&[cmd]).await?;
@@ -150,12 +212,13 @@ impl ConnectionLike for Commands {
     ) -> RedisFuture<'a, Vec<Value>> {
         match self {
             Commands::Server(server) => match server.via {
-                Via::Primary => (server.connection).req_packed_commands(pipeline, offset, count),
-                _ => Box::pin(async move {
-                    let commands: Vec<&Cmd> = pipeline.cmd_iter().collect();
-                    let replies = server.send(&commands).await?;
-                    Ok(replies.into_iter().skip(offset).take(count).collect())
-                }),
+                Via::Primary => match server.at {
+                    At::Fixed(_, ref mut connection) => {
+                        connection.req_packed_commands(pipeline, offset, count)
+                    }
+                    At::Master(_) => server.request_all(pipeline, offset, count),
+                },
+                _ => server.request_all(pipeline, offset, count),
             },
             Commands::Cluster(cluster) => Box::pin(async move {
                 let commands: Vec<&Cmd> = pipeline.cmd_iter().collect();
@@ -167,7 +230,7 @@ impl ConnectionLike for Commands {
 
     fn get_db(&self) -> i64 {
         match self {
-            Commands::Server(server) => server.connection.get_db(),
+            Commands::Server(server) => server.connection().get_db(),
             Commands::Cluster(_) => 0,
         }
     }

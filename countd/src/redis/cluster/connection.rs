@@ -11,6 +11,7 @@ use super::slots::read_slots;
 use super::via::Via;
 use crate::redis::ack::AckRule;
 use crate::redis::address::Address;
+use crate::redis::endpoint::client_at;
 use crate::redis::replicas::Replicas;
 use futures_util::future::{join_all, select_ok};
 use redis::aio::{ConnectionLike, ConnectionManager, ConnectionManagerConfig};
@@ -66,7 +67,9 @@ impl Cluster {
     ) -> Result<Cluster, RedisError> {
         let first = client.get_connection_info().clone();
         let mut seeds = BTreeSet::from_iter(seeds);
-        if let ConnectionAddr::Tcp(host, port) = first.addr() {
+        if let ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. } =
+            first.addr()
+        {
             seeds.insert((host.clone(), *port));
         }
         let inner = Arc::new(Inner {
@@ -143,9 +146,8 @@ impl Cluster {
         Ok(connection)
     }
 
-    fn client(&self, (host, port): &Address) -> Result<Client, RedisError> {
-        let info = self.inner.first.clone();
-        Client::open(info.set_addr(ConnectionAddr::Tcp(host.clone(), *port)))
+    fn client(&self, address: &Address) -> Result<Client, RedisError> {
+        client_at(&self.inner.first, address)
     }
 
     /// The slot ranges are refreshed before the next command.

@@ -5,10 +5,11 @@ use super::info::{self, Replication, has_moving_slots};
 use crate::domain::config::RedisConfig;
 use crate::domain::error::is_no_script;
 use crate::redis::address::Address;
+use crate::redis::endpoint::client_at;
 use crate::redis::permissions::Permissions;
 use futures_util::future::join_all;
 use redis::aio::{ConnectionLike, ConnectionManager, ConnectionManagerConfig};
-use redis::{Arg, Client, Cmd, ConnectionAddr, ConnectionInfo, Pipeline, RedisError, Value};
+use redis::{Arg, Client, Cmd, ConnectionInfo, Pipeline, RedisError, Value};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -247,9 +248,7 @@ impl Replicas {
         if let Some(connection) = connections.get(address) {
             return Ok(connection.clone());
         }
-        let (host, port) = address.clone();
-        let info = self.first.clone();
-        let client = Client::open(info.set_addr(ConnectionAddr::Tcp(host, port)))?;
+        let client = client_at(&self.first, address)?;
         let connection = ConnectionManager::new_lazy_with_config(client, self.settings.clone())?;
         connections.insert(address.clone(), connection.clone());
         Ok(connection)

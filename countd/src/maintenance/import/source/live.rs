@@ -4,20 +4,20 @@ use super::chunk::{Chunks, Sender, channel};
 use super::live_reader::{Reader, Stopped, info, source_error};
 use super::pattern::KeyPattern;
 use super::shape::Shape;
+use crate::domain::config::RedisConfig;
 use crate::domain::ids::Name;
-use crate::redis::cluster::{Cluster, Commands, Server};
-use redis::aio::{ConnectionManager, ConnectionManagerConfig};
-use redis::{Client, RedisError};
+use crate::redis::cluster::{Cluster, Commands};
+use crate::redis::connect::connect_server;
+use crate::redis::endpoint::Endpoint;
+use redis::RedisError;
+use redis::aio::ConnectionManagerConfig;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// The keys of a live Redis.
 #[derive(Clone)]
 pub struct LiveSource {
-    /// Its URL.
-    pub url: String,
-    /// The timeout of a command.
-    pub timeout: Duration,
+    /// How it is reached.
+    pub redis: RedisConfig,
     /// The form of the data.
     pub shape: Shape,
     /// The entity type of the records.
@@ -74,16 +74,19 @@ impl LiveSource {
     }
 
     async fn connect(&self, sender: Sender) -> Result<Reader, RedisError> {
-        let client = Client::open(self.url.as_str())?;
+        let endpoint = Endpoint::open(&self.redis)?;
+        let timeout = self.redis.response_timeout();
         let settings = ConnectionManagerConfig::new()
-            .set_response_timeout(Some(self.timeout))
-            .set_connection_timeout(Some(self.timeout));
-        let mut first =
-            ConnectionManager::new_with_config(client.clone(), settings.clone()).await?;
-        let is_cluster = field(&info(&mut first).await?, "redis_mode") == "cluster";
+            .set_response_timeout(Some(timeout))
+            .set_connection_timeout(Some(timeout));
+        let first = connect_server(&self.redis, &endpoint, &settings).await?;
+        let is_cluster = field(&info(&mut first.connection()).await?, "redis_mode") == "cluster";
         let commands = match is_cluster {
-            true => Commands::Cluster(Cluster::connect(&client, Vec::new(), settings).await?),
-            false => Commands::Server(Server::new(first)),
+            true => {
+                let seeds = self.redis.seed_addresses().unwrap_or_default();
+                Commands::Cluster(Cluster::connect(endpoint.client(), seeds, settings).await?)
+            }
+            false => Commands::Server(first),
         };
         let servers = commands.servers()?;
         let mut run_ids = Vec::new();

@@ -1,0 +1,116 @@
+//! The state of Redis, of the logs and of the processes, for the metrics of every process, whatever its role: an operator who scrapes any process
+//! is told of a backlog, although nothing consumes.
+//!
+//! A process collects at an interval (`monitor.interval_seconds`), not at each scrape, so the load on Redis does not depend on the number of
+//! scrapers. A collection is an `INFO` for each node, a script for each 128 partitions (in a cluster for each partition), and two `ZRANGE`.
+//!
+//! The samples are not kept by the recorder of the other metrics: counters of Redis start again at 0 when it restarts, and nodes leave a cluster.
+
+mod info;
+mod logs;
+mod members;
+mod nodes;
+mod samples;
+
+use crate::domain::config::MonitorConfig;
+use crate::log;
+use crate::redis::permissions::Permissions;
+use crate::redis::processes;
+use crate::redis::store::Store;
+use arc_swap::ArcSwap;
+use futures_util::future::join3;
+use samples::{Family, Samples};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tokio::sync::watch;
+
+/// The names and descriptions of all metrics that are collected.
+pub fn descriptions() -> impl Iterator<Item = (&'static str, &'static str)> {
+    families().map(|family| (family.name, family.help))
+}
+
+/// All metrics, in the order of the exposition.
+fn families() -> impl Iterator<Item = Family> {
+    let of_nodes = nodes::families();
+    let others = logs::FAMILIES.into_iter().chain(members::FAMILIES);
+    others.chain(of_nodes)
+}
+
+/// The permissions to collect.
+pub fn required_permissions() -> Permissions {
+    log::lag_permissions()
+        .and(Permissions::of_commands(nodes::PERMISSIONS))
+        .and(Permissions::of_commands(processes::CONSUMER_PERMISSIONS))
+}
+
+/// The latest samples of a process. Cheap to clone.
+#[derive(Clone, Default)]
+pub struct Monitor {
+    is_started: Arc<AtomicBool>,
+    /// In the text format of Prometheus; empty before the first collection.
+    text: Arc<ArcSwap<String>>,
+}
+
+impl Monitor {
+    /// Collects until `stopping` turns true, in a task. Does nothing if it was called before, or if the settings switch it off. Must be called in
+    /// a Tokio runtime.
+    pub fn start(&self, settings: MonitorConfig, store: Store, stopping: watch::Receiver<bool>) {
+        let Some(interval) = settings.interval() else {
+            return;
+        };
+        if !self.is_started.swap(true, Ordering::Relaxed) {
+            tokio::spawn(self.clone().run(interval, store, stopping));
+        }
+    }
+
+    /// The latest samples, in the text format of Prometheus.
+    pub fn text(&self) -> Arc<String> {
+        self.text.load_full()
+    }
+
+    async fn run(self, interval: Duration, store: Store, mut stopping: watch::Receiver<bool>) {
+        let collecting = async {
+            loop {
+                let samples = collect(&store).await;
+                self.text.store(Arc::new(samples.render(families())));
+                tokio::time::sleep(interval).await;
+            }
+        };
+        tokio::select! {
+            () = collecting => {}
+            _ = stopping.wait_for(|stop| *stop) => {}
+        }
+    }
+}
+
+/// Collects all samples. What cannot be read has none.
+async fn collect(store: &Store) -> Samples {
+    let (nodes, logs, members) = join3(
+        nodes::collect(store),
+        logs::collect(store),
+        members::collect(store),
+    )
+    .await;
+    logs.and(members).and(nodes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn names_are_unique_and_documented() {
+        let page = include_str!("../../../docs/countd/monitoring.md");
+        let mut names = BTreeSet::new();
+        for (name, help) in descriptions() {
+            assert!(names.insert(name), "{name} is described twice");
+            assert!(!help.is_empty() && !help.contains('\n'), "{name}");
+            assert!(
+                page.contains(&format!("`{name}`")),
+                "{name} is not on the page"
+            );
+        }
+    }
+}
