@@ -2,6 +2,7 @@
 
 use super::budget::BodyBudget;
 use super::jwt::{JwtVerifier, KeyFileError};
+use super::sessions::Sessions;
 use crate::domain::config::Config;
 use crate::domain::health::Health;
 use crate::facts::FactStores;
@@ -62,6 +63,8 @@ pub struct AppState {
     pub budget: BodyBudget,
     /// Verifies JSON Web Tokens, if they are configured.
     pub jwt: Option<Arc<JwtVerifier>>,
+    /// The sessions of the console.
+    pub sessions: Sessions,
 }
 
 impl App {
@@ -95,6 +98,7 @@ impl App {
             limits: RateLimits::new(&config.limits, store.clone()),
             budget: BodyBudget::new(&config.http),
             jwt: JwtVerifier::start(&config.auth.jwt)?,
+            sessions: Sessions::default(),
             config: Arc::clone(config),
             actions: Actions::new(
                 catalog.clone(),

@@ -1,11 +1,14 @@
-//! The HTTP API. Every path is also available under `/api/v1`.
+//! The HTTP API, whose paths are also available under `/api/v1`, and the pages of the console and the demo.
 
 mod adjust;
 mod app;
+mod assets;
 mod auth;
 mod budget;
 mod changes;
+mod console;
 mod counters;
+mod demo;
 mod entities;
 mod errors;
 mod events;
@@ -22,12 +25,15 @@ mod jwt;
 mod middleware;
 mod openapi;
 mod operations;
+mod page_routes;
+mod pages;
 mod parse_errors;
 mod ranks;
 mod rate_limit;
 pub mod request_log;
 mod router;
 mod serve;
+mod sessions;
 mod telemetry;
 mod timelines;
 mod unread_body;
@@ -35,6 +41,7 @@ mod user_counters;
 mod users;
 mod writes;
 
+pub use console::console_permissions;
 pub use jwt::KeyFileError;
 pub use router::{document, operational_router, router};
 pub use serve::serve;

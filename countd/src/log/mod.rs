@@ -23,8 +23,8 @@ pub use entry::{Acknowledgement, EntryKind, EventLog, LogEntry, PartitionEntries
 pub use foreign_ids::{renumber, renumber_each};
 pub(crate) use offset::{MAX_OFFSET, offset};
 pub use permissions::{
-    archive_permissions, consumer_permissions, lag_permissions, operator_permissions,
-    producer_permissions,
+    archive_permissions, consumer_permissions, dead_letter_permissions, lag_permissions,
+    operator_permissions, producer_permissions,
 };
 pub(crate) use read_size::INITIAL as INITIAL_READ;
 pub use retention::{CountedLog, trim_counted};

@@ -12,8 +12,8 @@ use super::rebuild::{CounterConfig, RebuildConfig};
 use super::reconcile::{AuditConfig, ReconcileConfig};
 use super::relay::RelayConfig;
 use super::sections::{
-    ChangesConfig, ConsumerConfig, DeadLettersConfig, DedupConfig, FactsConfig, HttpConfig,
-    LogConfig, RedisConfig, TRUNCATED_PAYLOAD_BYTES,
+    ChangesConfig, ConsumerConfig, DEMO_METRICS, DEMO_TYPE, DeadLettersConfig, DedupConfig,
+    FactsConfig, HttpConfig, LogConfig, RedisConfig, TRUNCATED_PAYLOAD_BYTES,
 };
 use super::storage::EntityConfig;
 use super::users::UsersConfig;
@@ -240,6 +240,25 @@ impl Config {
             let problem =
                 format!("must be at least http.max_body_bytes, and at least {MIN_BODIES}");
             return Err(invalid("http.max_bodies_bytes", problem));
+        }
+        match self.http.demo {
+            true => self.validate_demo(),
+            false => Ok(()),
+        }
+    }
+
+    /// The demo acts for its users without a token, and shows changes as they are announced.
+    fn validate_demo(&self) -> Result<(), ConfigError> {
+        let refuse = |problem: &str| Err(invalid("http.demo", problem));
+        if self.auth.is_enabled() {
+            return refuse("the demo has no tokens: not with auth.tokens or auth.jwt");
+        }
+        if !self.changes.enabled {
+            return refuse("requires changes.enabled = true");
+        }
+        let has_metric = |name: &&str| self.metrics.get(name).is_some();
+        if !self.entities.contains_key(DEMO_TYPE) || !DEMO_METRICS.iter().all(has_metric) {
+            return refuse("requires the entity type note and the metrics read, like and fav");
         }
         Ok(())
     }

@@ -35,8 +35,8 @@ pub use rebuild::{ArchiveRebuildConfig, CounterConfig, RebuildConfig};
 pub use reconcile::{AuditConfig, ReconcileConfig};
 pub use relay::{DatabaseKind, DatabaseUrl, RelayConfig, SentRows};
 pub use sections::{
-    ChangesConfig, ConsumerConfig, DeadLettersConfig, DedupConfig, EventIds, FactsConfig,
-    HttpConfig, LogConfig, RedisConfig, TRUNCATED_PAYLOAD_BYTES,
+    ChangesConfig, ConsumerConfig, DEMO_METRICS, DEMO_TYPE, DeadLettersConfig, DedupConfig,
+    EventIds, FactsConfig, HttpConfig, LogConfig, RedisConfig, TRUNCATED_PAYLOAD_BYTES,
 };
 pub use storage::{EntityConfig, Storage};
 pub use type_rankings::TypeRanking;

@@ -56,7 +56,16 @@ pub struct HttpConfig {
     pub max_actions: usize,
     /// The maximum number of entities or users in a batch read.
     pub max_batch: usize,
+    /// Whether the process serves the console at `/admin`.
+    pub console: bool,
+    /// Whether the process serves the demo at `/demo`.
+    pub demo: bool,
 }
+
+/// The entity type of the posts of the demo.
+pub const DEMO_TYPE: &str = "note";
+/// The metrics of the demo, in the order in which it shows them.
+pub const DEMO_METRICS: [&str; 3] = ["like", "fav", "read"];
 
 /// `[log]`
 #[derive(Clone, Debug, Deserialize)]

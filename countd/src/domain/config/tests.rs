@@ -52,6 +52,15 @@ fn errors_name_the_setting() {
         ("[log]\nretian = 3", "retian"),
         ("[logs]\nretain = 3", "logs"),
         ("[http]\nlisten = \"here\"", "listen"),
+        ("[http]\ndemo = true", "http.demo"),
+        (
+            "[http]\ndemo = true\n[changes]\nenabled = true\n[entities]\ntopic = \"v1\"",
+            "http.demo",
+        ),
+        (
+            "[http]\ndemo = true\n[changes]\nenabled = true\n[auth]\ntokens = [{ token = \"0123456789abcdef\", rights = [\"admin\"] }]",
+            "http.demo",
+        ),
         ("[consumer]\nbatch = 0", "consumer.batch"),
         ("[consumer]\nbatch = 20000", "consumer.batch"),
         ("[consumer]\nread_bytes = 1000", "consumer.read_bytes"),

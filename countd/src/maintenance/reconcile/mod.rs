@@ -20,5 +20,8 @@ pub use super::report::{MetricReport, Report};
 pub use crate::repair::settle;
 pub use command::{Progress, ReconcileError, Scope, reconcile};
 pub use context::Context;
+pub use drift::Drifting;
+pub use keys::SavedKeySweep;
 pub use permissions::{fact_permissions, required_permissions};
 pub use round::run;
+pub use rows::SavedRowSweep;
