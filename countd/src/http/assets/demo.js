@@ -17,7 +17,10 @@
   const slider = document.getElementById("load");
   const wanted = document.getElementById("load-value");
 
+  // The state of the stream of changes, which is shown unless the last request failed.
+  let stream = state.textContent;
   const report = (text) => { if (state.textContent !== text) { state.textContent = text; } };
+  const reportStream = (text) => { stream = text; report(text); };
 
   // Sends a request. Errors are shown, and the answer is then undefined.
   async function request(path, type, body) {
@@ -29,6 +32,7 @@
         report(`countd answered ${response.status}: ${problem.detail ?? ""}`);
         return undefined;
       }
+      report(stream);
       return response;
     } catch {
       report("countd cannot be reached.");
@@ -95,13 +99,13 @@
   function follow() {
     const changes = new EventSource(`${API}/changes?etype=${ETYPE}`);
     const isShown = new Set(eids);
-    changes.onopen = () => { report("Live: changes arrive through GET /changes."); readFeeds(); };
+    changes.onopen = () => { reportStream("Live: changes arrive through GET /changes."); readFeeds(); };
     changes.onmessage = (event) => {
       if (JSON.parse(event.data).some((entity) => isShown.has(entity.eid))) { readFeeds(); }
     };
     changes.addEventListener("reset", readFeeds);
     changes.onerror = () => {
-      report("Waiting for countd: GET /changes was interrupted.");
+      reportStream("Waiting for countd: GET /changes was interrupted.");
       // After an error response a browser does not try again.
       if (changes.readyState === EventSource.CLOSED) { setTimeout(follow, 2000); }
     };
