@@ -153,7 +153,10 @@ pub fn record_use(name: &str) {
 }
 
 fn missing(right: Right) -> Problem {
-    Problem::Forbidden(format!("the token does not have the right {}", right.name()))
+    Problem::Forbidden(format!(
+        "the token does not have the right {}",
+        right.name()
+    ))
 }
 
 fn name_of(token: &Token) -> &str {

@@ -4,6 +4,7 @@ use crate::domain::error::StoreError;
 use crate::domain::ids::{Id, Name};
 use crate::redis::permissions::Permissions;
 use crate::redis::store::Store;
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 /// Commands that this file sends.
@@ -21,6 +22,9 @@ type EntryId = (u64, u64);
 
 /// The fields of an entry.
 type Fields = BTreeMap<String, String>;
+
+/// An entry as Redis replies it: its ID and its fields.
+type RawEntry = (String, BTreeMap<String, Vec<u8>>);
 
 /// An entry of the audit.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -177,8 +181,7 @@ async fn read_chunk(
             let cmd = pipeline.cmd("XREVRANGE").arg(stream);
             cmd.arg(&[&from, "-", "COUNT"]).arg(CHUNK);
         }
-        let replies: Vec<Vec<(String, BTreeMap<String, Vec<u8>>)>> =
-            pipeline.query_async(&mut store.reads()).await?;
+        let replies: Vec<Vec<RawEntry>> = pipeline.query_async(&mut store.reads()).await?;
         for reply in replies {
             chunk.read += reply.len();
             let is_whole = reply.len() < CHUNK;
@@ -191,11 +194,11 @@ async fn read_chunk(
         let horizon = chunk.horizon;
         chunk.entries.retain(|entry| Some(entry.id) >= horizon);
     }
-    chunk.entries.sort_by(|a, b| b.id.cmp(&a.id));
+    chunk.entries.sort_by_key(|entry| Reverse(entry.id));
     Ok(chunk)
 }
 
-fn decode((id, fields): (String, BTreeMap<String, Vec<u8>>)) -> Option<AuditEntry> {
+fn decode((id, fields): RawEntry) -> Option<AuditEntry> {
     let fields = fields.into_iter();
     let fields = fields.map(|(name, value)| (name, String::from_utf8_lossy(&value).into_owned()));
     Some(AuditEntry {

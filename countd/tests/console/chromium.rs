@@ -13,7 +13,10 @@ const TOKEN: &str = "a-token-of-operators";
 fn pages_work_in_chromium() {
     let directory = std::env::var("COUNTINT_BROWSER").expect("scripts/test-browser sets it");
     let store = module();
-    let demo = start(&store, &format!("{CONFIG}[http]\ndemo = true\n[changes]\nenabled = true\n"));
+    let demo = start(
+        &store,
+        &format!("{CONFIG}[http]\ndemo = true\n[changes]\nenabled = true\n"),
+    );
     let with_tokens = format!(
         "{CONFIG}[hot]\nmin_rate = 1\n[auth]\ntokens = [{{ name = \"ops\", token = \"{TOKEN}\", rights = [\"admin\"] }}]\n"
     );
@@ -28,13 +31,20 @@ fn pages_work_in_chromium() {
     for metric in ["later", "never", "clap"] {
         bury(&store, &event(&json!({ "metric": metric })));
     }
-    printed(&run(&store.server, CONFIG, &["schema", "extend", "v1", "later"]));
+    printed(&run(
+        &store.server,
+        CONFIG,
+        &["schema", "extend", "v1", "later"],
+    ));
     wait_until_drained(&store.server, super::PARTITIONS);
     let status = Command::new("node")
         .arg("pages.mjs")
         .current_dir(directory)
         .env("DEMO_URL", format!("http://127.0.0.1:{}", demo.port()))
-        .env("CONSOLE_URL", format!("http://127.0.0.1:{}", console.port()))
+        .env(
+            "CONSOLE_URL",
+            format!("http://127.0.0.1:{}", console.port()),
+        )
         .env("TOKEN", TOKEN)
         .status();
     assert!(status.expect("node runs").success());

@@ -18,10 +18,17 @@ fn the_figures_are_those_of_the_logs(store: TestStore) {
     let countd = start(&store, &config());
     let browser = Browser::new(countd.port());
     let page = browser.page("/demo");
-    assert_eq!(page.text.matches("data-eid=").count(), 20, "ten posts, twice");
+    assert_eq!(
+        page.text.matches("data-eid=").count(),
+        20,
+        "ten posts, twice"
+    );
     assert_eq!(page.text.matches("data-uid=").count(), 2);
     assert_eq!(browser.send("HEAD", "/demo", &[], "").status, 200);
-    assert_eq!(browser.page("/assets/demo.js").header("content-type"), "text/javascript; charset=utf-8");
+    assert_eq!(
+        browser.page("/assets/demo.js").header("content-type"),
+        "text/javascript; charset=utf-8"
+    );
     let zero = json!({ "appended": 0, "counted": 0, "lag": 0 });
     assert_eq!(figures(&browser), zero);
     let api = countd.api();
@@ -32,7 +39,10 @@ fn the_figures_are_those_of_the_logs(store: TestStore) {
     }
     wait_until_drained(&store.server, super::PARTITIONS);
     let figures = figures(&browser);
-    assert_eq!((&figures["counted"], &figures["lag"]), (&json!(5), &json!(0)));
+    assert_eq!(
+        (&figures["counted"], &figures["lag"]),
+        (&json!(5), &json!(0))
+    );
     assert_eq!(figures["appended"], 5);
 }
 

@@ -19,9 +19,18 @@ fn a_session_needs_a_token_with_the_right_admin() {
     let store = module();
     let countd = start(&store, &config());
     let browser = Browser::new(countd.port());
-    for path in ["/admin", "/admin/dead", "/admin/figures", "/admin/audit?eid=1"] {
+    for path in [
+        "/admin",
+        "/admin/dead",
+        "/admin/figures",
+        "/admin/audit?eid=1",
+    ] {
         let page = browser.get(path);
-        assert_eq!((page.status, page.header("location")), (303, "/admin/login"), "{path}");
+        assert_eq!(
+            (page.status, page.header("location")),
+            (303, "/admin/login"),
+            "{path}"
+        );
         assert!(browser.cookie().is_empty());
     }
     let form = browser.page("/admin/login");
@@ -41,7 +50,10 @@ fn a_session_needs_a_token_with_the_right_admin() {
     let login = browser.submit("/admin/login", &[("token", ADMIN)]);
     assert_eq!((login.status, login.header("location")), (303, "/admin"));
     let cookie = login.header("set-cookie");
-    assert!(cookie.ends_with("; Path=/admin; HttpOnly; SameSite=Strict"), "{cookie}");
+    assert!(
+        cookie.ends_with("; Path=/admin; HttpOnly; SameSite=Strict"),
+        "{cookie}"
+    );
     assert!(!cookie.contains(ADMIN));
     let overview = browser.page("/admin");
     overview.assert_has(&["ops"]);

@@ -47,7 +47,8 @@ fn letters(store: &TestStore) -> Vec<Json> {
 
 /// An event of note 1.
 fn event(more: &Json) -> Json {
-    let mut event = json!({ "etype": "note", "eid": "1", "metric": "read", "delta": 1, "uid": "9" });
+    let mut event =
+        json!({ "etype": "note", "eid": "1", "metric": "read", "delta": 1, "uid": "9" });
     for (name, value) in more.as_object().expect("an object") {
         event[name] = value.clone();
     }

@@ -25,7 +25,10 @@ fn every_page_is_whole(store: TestStore) {
         api.act("like", with(on_note(1, uid), json!({ "author": "7" })));
         api.act("read", on_note(1, uid));
     }
-    api.act("follow", json!({ "etype": "user", "eid": "7", "uid": "42" }));
+    api.act(
+        "follow",
+        json!({ "etype": "user", "eid": "7", "uid": "42" }),
+    );
     let adjustment = json!({ "etype": "note", "eid": "1", "metric": "read", "add": 5, "reason": "<b>old</b> reads & more" });
     api.ok(api.post("/counter/adjust", &adjustment));
     wait_until_drained(&store.server, super::PARTITIONS);
@@ -106,7 +109,10 @@ fn unknown_and_invalid_entities_are_told_apart() {
         assert!(!page.text.contains("<script>"), "{path}: {}", page.text);
     }
     let user = browser.get("/admin/entity?etype=user&eid=7");
-    assert_eq!((user.status, user.header("location")), (303, "/admin/user?uid=7"));
+    assert_eq!(
+        (user.status, user.header("location")),
+        (303, "/admin/user?uid=7")
+    );
 }
 
 /// 1,100 corrections of two notes, so that pages and reads of several chunks are tested.
@@ -121,8 +127,23 @@ fn the_audit_is_listed_in_pages_and_filtered() {
         let id = format!("{}-0", 1_764_000_000_000_u64 + number);
         let after = number.to_string();
         client.call(&[
-            "XADD", "x:audit:cntfix", &id, "before", "0", "after", &after, "difference", &after, "source", "reconcile", "etype",
-            "note", "eid", eid, "metric", "like",
+            "XADD",
+            "x:audit:cntfix",
+            &id,
+            "before",
+            "0",
+            "after",
+            &after,
+            "difference",
+            &after,
+            "source",
+            "reconcile",
+            "etype",
+            "note",
+            "eid",
+            eid,
+            "metric",
+            "like",
         ]);
     }
     let mut path = "/admin/audit".to_owned();
@@ -144,7 +165,11 @@ fn the_audit_is_listed_in_pages_and_filtered() {
     assert_eq!(seen, (1..=1_100).rev().collect::<Vec<_>>());
     let filtered = browser.page("/admin/audit?etype=note&eid=2&metric=like&source=reconcile");
     assert_eq!(filtered.text.matches("<tr>").count(), 1 + 11);
-    assert!(!filtered.text.contains("Older entries"), "{}", filtered.text);
+    assert!(
+        !filtered.text.contains("Older entries"),
+        "{}",
+        filtered.text
+    );
     let none = browser.page("/admin/audit?source=adjust");
     none.assert_has(&["No corrections."]);
 }
@@ -162,7 +187,10 @@ fn the_progress_of_reconciliation_is_that_of_the_consumers() {
         let page = browser.page("/admin/reconciliation").text;
         page.contains("Rows of note: 1 in") && page.contains("Keys of the node with partition 0")
     });
-    store.server.client().ok("HSET countd:drift note:1:like 3/9");
+    store
+        .server
+        .client()
+        .ok("HSET countd:drift note:1:like 3/9");
     let page = browser.page("/admin/reconciliation");
     page.assert_has(&["<td>like</td><td class=\"right\">3</td>"]);
     wait_until("the histogram has comparisons", || {
@@ -202,7 +230,10 @@ fn without_the_console_there_are_no_pages() {
     let store = module();
     let countd = start(&store, &format!("{CONFIG}[http]\nconsole = false\n"));
     let browser = Browser::new(countd.port());
-    for path in PAGES.iter().chain(&["/admin/login", "/assets/base.css", "/demo"]) {
+    for path in PAGES
+        .iter()
+        .chain(&["/admin/login", "/assets/base.css", "/demo"])
+    {
         assert_eq!(browser.get(path).status, 404, "{path}");
     }
 }

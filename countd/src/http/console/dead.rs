@@ -44,7 +44,9 @@ enum Action {
 fn parse(name: &str) -> Result<(Partition, &str), Problem> {
     let parts = name.split_once(':');
     let parts = parts.and_then(|(partition, id)| Some((partition.parse().ok()?, id)));
-    parts.ok_or_else(|| Problem::Malformed("not the partition and the ID of a dead letter".to_owned()))
+    parts.ok_or_else(|| {
+        Problem::Malformed("not the partition and the ID of a dead letter".to_owned())
+    })
 }
 
 /// The page.

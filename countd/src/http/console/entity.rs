@@ -11,7 +11,6 @@ use crate::domain::event::now_ms;
 use crate::domain::ids::{Entity, Name};
 use crate::http::app::App;
 use crate::http::extract::{self, QueryParams};
-use crate::http::pages::Page;
 use crate::http::sessions::Session;
 use crate::http::telemetry::RequestTraceId;
 use crate::query::audit::{self, AuditFilter};
@@ -91,10 +90,7 @@ pub async fn entity(
 ///
 /// # Errors
 /// Redis failed.
-pub async fn corrections_of(
-    app: &App,
-    entity: &Entity,
-) -> Result<Vec<audit::AuditEntry>, Problem> {
+pub async fn corrections_of(app: &App, entity: &Entity) -> Result<Vec<audit::AuditEntry>, Problem> {
     let filter = AuditFilter {
         etype: Some(entity.etype.clone()),
         eid: Some(entity.eid.clone()),
@@ -159,9 +155,17 @@ async fn histories(app: &App, entity: &Entity) -> Result<Vec<(Name, History)>, P
 
 /// A row for each day with counts, the latest first.
 fn days(histories: &[(Name, History)]) -> Markup {
-    let length = histories.iter().map(|(_, history)| history.items.len()).max().unwrap_or(0);
+    let length = histories
+        .iter()
+        .map(|(_, history)| history.items.len())
+        .max()
+        .unwrap_or(0);
     let count = |history: &History, at: usize| history.items.get(at).map_or(0, |(_, count)| *count);
-    let counted = |at: &usize| histories.iter().any(|(_, history)| count(history, *at) != 0);
+    let counted = |at: &usize| {
+        histories
+            .iter()
+            .any(|(_, history)| count(history, *at) != 0)
+    };
     let columns: Vec<&str> = std::iter::once("Day")
         .chain(histories.iter().map(|(name, _)| name.as_str()))
         .collect();

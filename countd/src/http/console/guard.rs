@@ -24,11 +24,7 @@ const COOKIE: &str = "countd_console";
 pub const LOGIN: &str = "/admin/login";
 
 /// Requires a session. Without tokens in the configuration everyone has one.
-pub async fn require_session(
-    State(app): State<App>,
-    mut request: Request,
-    next: Next,
-) -> Response {
+pub async fn require_session(State(app): State<App>, mut request: Request, next: Next) -> Response {
     let now = Instant::now();
     let session = cookie(request.headers()).and_then(|id| app.sessions.find(id, now));
     if let Some(session) = session {
@@ -78,7 +74,9 @@ pub struct CheckedForm {
 impl CheckedForm {
     /// The first field with this name; empty if there is none.
     pub fn field(&self, name: &str) -> &str {
-        self.fields(name).next().unwrap_or_default()
+        let mut fields = self.fields.iter();
+        let found = fields.find(|(found, _)| found == name);
+        found.map_or("", |(_, value)| value.as_str())
     }
 
     /// All fields with this name.
@@ -219,7 +217,10 @@ mod tests {
     #[test]
     fn the_cookie_is_found_among_others() {
         let found = |lines: &[(&'static str, &'static str)]| cookie(&headers(lines)).map(str::len);
-        assert_eq!(found(&[("cookie", "a=b; countd_console=abc; c=d")]), Some(3));
+        assert_eq!(
+            found(&[("cookie", "a=b; countd_console=abc; c=d")]),
+            Some(3)
+        );
         assert_eq!(
             found(&[("cookie", "a=b"), ("cookie", "countd_console=abcd")]),
             Some(4)

@@ -45,7 +45,11 @@ fn sweeps(progress: &SweepProgress) -> Markup {
     let row = |what: String, ended: u64, state: Markup| {
         html! { tr { th scope="row" { (what) } td .right { (number(ended)) } td { (state) } } }
     };
-    let SweepProgress { sums, transposition, .. } = progress;
+    let SweepProgress {
+        sums,
+        transposition,
+        ..
+    } = progress;
     let rows = html! {
         @for of in &progress.rows {
             (row(format!("Rows of {}: {} in {} tables", of.etype, number(of.rows), of.tables), of.ended, html! { "oldest one since " (time(of.since)) }))

@@ -117,5 +117,9 @@ fn timeline_table(timelines: &[Timeline]) -> Markup {
             }
         }
     };
-    table("Latest facts of the user", &["Metric", "Entity", "Time (UTC)"], &rows)
+    table(
+        "Latest facts of the user",
+        &["Metric", "Entity", "Time (UTC)"],
+        &rows,
+    )
 }

@@ -33,7 +33,9 @@ impl SavedRowSweep {
     /// `None` if there is no sweep.
     fn parse(saved: &str) -> Option<SavedRowSweep> {
         let mut parts = saved.split('/');
-        let cursor = parts.next().filter(|cursor| cursor.parse::<u64>().is_ok())?;
+        let cursor = parts
+            .next()
+            .filter(|cursor| cursor.parse::<u64>().is_ok())?;
         let mut number = || parts.next().map(str::parse::<u64>);
         Some(SavedRowSweep {
             cursor: cursor.to_owned(),
