@@ -75,7 +75,7 @@ fn selected_dead_letters_are_retried_and_dropped(store: TestStore) {
     ] {
         assert_eq!(act(action, &[("id", id)]).status, 400, "{action} {id}");
     }
-    assert_eq!(act("retry", &[("id", &names[2]); 51]).status, 413);
+    assert_eq!(act("retry", &[("id", names[2].as_str()); 51]).status, 413);
     assert!(
         countd.log().contains("dead letters dropped"),
         "{}",
