@@ -15,7 +15,9 @@
 //! | [`ingest`] | actions and envelopes | outcomes; events in the log; rate-limit decisions | `log`, `facts`, `storage` |
 //! | [`consumer`] | partitions of the log | committed counters and positions; derived events; dead letters | `log`, `facts`, `storage` |
 //! | [`maintenance`] | commands of operators | imported facts and counts; restored snapshots | `ingest`, `query`, `consumer`, `log`, `facts`, `storage` |
-//! | [`relay`] | rows of an outbox table in a database | events in the log; settled rows | `ingest`, `log`, `storage` |
+//! | [`database`] | SQL statements | replies of PostgreSQL, MySQL or MariaDB | `domain` |
+//! | [`relay`] | rows of an outbox table in a database | events in the log; settled rows | `database`, `ingest`, `log`, `storage` |
+//! | [`sink`] | the log, facts and counters | rows of tables in a database | `database`, `consumer`, `query`, `log`, `facts`, `storage` |
 //! | [`http`] | HTTP requests | responses, the OpenAPI document, metrics | `ingest`, `query`, `storage`, `facts` |
 //!
 //! The binary adds the command line (`cli`) and starts the server and the consumer (`process`).
@@ -23,6 +25,7 @@
 #![warn(missing_docs)]
 
 pub mod consumer;
+pub mod database;
 pub mod domain;
 pub mod facts;
 pub mod http;
@@ -33,4 +36,5 @@ pub mod query;
 pub mod redis;
 pub mod relay;
 pub mod repair;
+pub mod sink;
 pub mod storage;

@@ -6,15 +6,16 @@ mod process;
 use clap::Parser;
 use cli::acl::Roles;
 use cli::args::{ArchiveCommand, Cli, Command, LogFormat};
+use cli::check::Format;
 use cli::import::Task;
-use cli::{acl, archive, check, commands, rebuild, reconcile, reverse, storage};
-use countd::domain::config::{self, Config};
+use cli::{acl, archive, check, commands, documents, rebuild, reconcile, reverse, storage};
+use countd::domain::config::Config;
 use countd::facts;
 use countd::http::request_log::RequestFormat;
 use countd::redis::layout::Purpose;
 use countd::redis::store::Store;
 use countd::relay::RelayError;
-use countd::storage::user_schema;
+use countd::sink::SinkError;
 use std::error::Error;
 use std::io::IsTerminal;
 use std::process::ExitCode;
@@ -43,8 +44,7 @@ async fn main() -> ExitCode {
 
 async fn run(cli: Cli) -> Result<(), Box<dyn Error>> {
     init_logging(&cli)?;
-    if let Some(Command::Defaults) = cli.command {
-        print!("{}", config::DEFAULTS);
+    if documents::run(cli.command.as_ref())? {
         return Ok(());
     }
     let config = Arc::new(Config::load(cli.config.as_deref())?);
@@ -67,6 +67,21 @@ async fn run(cli: Cli) -> Result<(), Box<dyn Error>> {
                 config,
                 Roles {
                     relays,
+                    ..Roles::NONE
+                },
+            )
+            .await
+        }
+        Command::Sink { end: true } => Ok(commands::end_sink(&connect().await?).await?),
+        Command::Sink { end: false } => {
+            if config.sink.url.kind().is_none() {
+                return Err(SinkError::NoDatabase.into());
+            }
+            let sinks = true;
+            process::run(
+                config,
+                Roles {
+                    sinks,
                     ..Roles::NONE
                 },
             )
@@ -136,15 +151,8 @@ async fn run(cli: Cli) -> Result<(), Box<dyn Error>> {
             members.leave().await;
             Ok(result?)
         }
-        Command::Check => {
-            // Unlike `connect`, this records nothing of the configuration, which may not be in use yet. On an empty server it initializes
-            // the layout.
-            let store = Store::connect(&config, Purpose::Check).await?;
-            facts::check(&store, &config).await?;
-            user_schema::check(&store, &config).await?;
-            acl::check(&store, &config, Roles::ALL).await?;
-            Ok(check::check(&config, store).await?)
-        }
+        Command::Check { json } => check::run(&config, Format::of(json, Format::Lines)).await,
+        Command::Doctor { json } => check::run(&config, Format::of(json, Format::Repairs)).await,
         Command::Acl { user } => {
             let store = Store::connect(&config, Purpose::Check).await?;
             for command in acl::setuser_commands(&store, &config, user.as_str()) {
@@ -152,7 +160,8 @@ async fn run(cli: Cli) -> Result<(), Box<dyn Error>> {
             }
             Ok(())
         }
-        Command::Defaults => Ok(()),
+        // These have run already.
+        Command::Defaults | Command::Completions { .. } | Command::Man { .. } => Ok(()),
     }
 }
 

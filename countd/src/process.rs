@@ -1,5 +1,5 @@
-//! The process of `countd`, `countd serve`, `countd consume` and `countd relay`: connects, starts the server, the consumer or the relay,
-//! and stops them.
+//! The process of `countd`, `countd serve`, `countd consume`, `countd relay` and `countd sink`: connects, starts the server, the consumer, the
+//! relay or the sink, and stops them.
 
 use crate::cli::acl::{self, Roles};
 use axum::Router;
@@ -15,7 +15,7 @@ use countd::redis::store::Store;
 use countd::repair::HotEntities;
 use countd::storage::catalog::Catalog;
 use countd::storage::user_schema;
-use countd::{consumer, facts, http, relay};
+use countd::{consumer, facts, http, relay, sink};
 use metrics_exporter_prometheus::PrometheusHandle;
 use std::error::Error;
 use std::net::SocketAddr;
@@ -35,10 +35,10 @@ const HEARTBEAT_POLL: Duration = Duration::from_millis(100);
 /// The interval at which the recorder of the metrics moves samples into histograms, with or without scrapes.
 const UPKEEP_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Serves the API, consumes the log, or both, or relays an outbox table, until a signal to stop.
+/// Serves the API, consumes the log, or both, or relays an outbox table, or keeps tables, until a signal to stop.
 ///
 /// # Errors
-/// Redis or the outbox table cannot be used, an address cannot be bound, or a task failed.
+/// Redis or the tables cannot be used, an address cannot be bound, or a task failed.
 pub async fn run(config: Arc<Config>, roles: Roles) -> Result<(), Box<dyn Error>> {
     let metrics = exposition::install()?;
     let (stop, stopping) = watch::channel(false);
@@ -53,16 +53,15 @@ pub async fn run(config: Arc<Config>, roles: Roles) -> Result<(), Box<dyn Error>
         };
         members.add(&store, &config).await?;
         settle_at_start(&store, &config).await;
-        if let Some(address) = config.consumer.listen.filter(|_| !roles.serves) {
-            let router = http::operational_router(
-                &config,
-                store.clone(),
-                health.clone(),
-                metrics.clone(),
-                stopping.clone(),
-            )?;
-            listen(&mut tasks, &config, address, router, &stopping).await?;
-        }
+        let address = config.consumer.listen.filter(|_| !roles.serves);
+        listen_operational(
+            &mut tasks,
+            &config,
+            address,
+            (&store, &health, &metrics),
+            &stopping,
+        )
+        .await?;
         let (config, health) = (Arc::clone(&config), health.clone());
         let jobs = erasure::run(Arc::clone(&config), store.clone(), stopping.clone());
         tasks.spawn(async move {
@@ -123,18 +122,34 @@ pub async fn run(config: Arc<Config>, roles: Roles) -> Result<(), Box<dyn Error>
             return Ok(());
         };
         members.add(&store, &config).await?;
-        if let Some(address) = config.relay.listen {
-            let router = http::operational_router(
-                &config,
-                store.clone(),
-                health.clone(),
-                metrics.clone(),
-                stopping.clone(),
-            )?;
-            listen(&mut tasks, &config, address, router, &stopping).await?;
-        }
+        let address = config.relay.listen;
+        listen_operational(
+            &mut tasks,
+            &config,
+            address,
+            (&store, &health, &metrics),
+            &stopping,
+        )
+        .await?;
         let relay = relay::run(Arc::clone(&config), store, stopping.clone());
         tasks.spawn(async move { relay.await.map_err(|error| error.to_string()) });
+    }
+    if roles.sinks {
+        let Some(store) = connect(&config, roles, &stopping).await? else {
+            return Ok(());
+        };
+        members.add(&store, &config).await?;
+        let address = config.sink.listen;
+        listen_operational(
+            &mut tasks,
+            &config,
+            address,
+            (&store, &health, &metrics),
+            &stopping,
+        )
+        .await?;
+        let sink = sink::run(Arc::clone(&config), store, stopping.clone());
+        tasks.spawn(async move { sink.await.map_err(|error| error.to_string()) });
     }
     if roles.serves {
         let Some(store) = connect(&config, roles, &stopping).await? else {
@@ -203,6 +218,27 @@ async fn start(member: &mut ProcessMember) -> Result<(), ConnectError> {
     }
     member.interrupt_days().await?;
     Ok(())
+}
+
+/// Serves operational requests at an address, if there is one.
+async fn listen_operational(
+    tasks: &mut JoinSet<Result<(), String>>,
+    config: &Arc<Config>,
+    address: Option<SocketAddr>,
+    (store, health, metrics): (&Store, &Health, &PrometheusHandle),
+    stopping: &watch::Receiver<bool>,
+) -> Result<(), Box<dyn Error>> {
+    let Some(address) = address else {
+        return Ok(());
+    };
+    let router = http::operational_router(
+        config,
+        store.clone(),
+        health.clone(),
+        metrics.clone(),
+        stopping.clone(),
+    )?;
+    listen(tasks, config, address, router, stopping).await
 }
 
 /// Binds an address and spawns its server.

@@ -8,7 +8,13 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
-const USERS: [&str; 4] = ["countd-serve", "countd-consume", "countd-relay", "countd"];
+const USERS: [&str; 5] = [
+    "countd-serve",
+    "countd-consume",
+    "countd-relay",
+    "countd-sink",
+    "countd",
+];
 
 /// A program in `dir` that runs `command` with its own arguments appended.
 fn wrap(dir: &Path, name: &str, command: &str) {

@@ -1,5 +1,6 @@
 //! A cluster of three nodes, while slots move and nodes are killed.
 
+use crate::failover::{fail_over, fast_failover};
 use crate::support::invariants::assert_invariants_of_all;
 use crate::support::stores::TestStore;
 use crate::support::verify::assert_matches_model;
@@ -86,6 +87,62 @@ fn any_seed_is_enough() {
     let refused = run(&single, "[redis]\nseeds = [\"redis\"]\n", &["check"]);
     let error = String::from_utf8_lossy(&refused.stderr);
     assert!(error.contains("redis.seeds"), "{error}");
+}
+
+#[test]
+fn nodes_are_found_again_when_all_known_masters_are_gone() {
+    // Nodes fail over only by command.
+    let patient = |builder| fast_failover(builder).config("cluster-node-timeout 60000");
+    let mut cluster = Cluster::with(patient);
+    let replicas = [0, 1, 2].map(|node| cluster.replica(node, patient));
+    let config = "[log]\npartitions = 16\n[consumer]\nlinger_ms = 5\n";
+    // They are, when the nodes have heard how far the replicas are.
+    wait_until("the replicas are listed", || {
+        let listed = format!("{:?}", cluster.nodes[0].client().ok("CLUSTER SLOTS"));
+        let mut ports = replicas.iter().map(|replica| replica.port().to_string());
+        ports.all(|port| listed.contains(&port))
+    });
+    set_schema(&cluster.nodes[0], config);
+    let settings = Settings {
+        command: "all",
+        config,
+    };
+    let countd = Countd::with(&cluster.nodes[0], &settings);
+    let api = countd.api();
+    let like = |uid: u64, status: u16| {
+        (0..30)
+            .map(|eid| api.post("/action/like", &on_note(eid, uid)).0)
+            .all(|found| found == status)
+    };
+    assert!(like(1, 200));
+    // It learns nothing of the failovers.
+    countd.suspend();
+    for (node, replica) in cluster.nodes.iter().zip(&replicas) {
+        fail_over(node, replica);
+    }
+    cluster.nodes.iter_mut().for_each(Server::kill);
+    countd.resume();
+    wait_until("all nodes are found", || like(2, 200));
+    wait_until_all_drained(&replicas, 16);
+    assert!((0..30).all(|eid| api.counts(eid)["like"] == 2));
+}
+
+#[test]
+fn replicas_that_are_added_later_are_known() {
+    let cluster = Cluster::start();
+    set_schema(&cluster.nodes[0], "");
+    let settings = Settings {
+        command: "serve",
+        config: "",
+    };
+    let countd = Countd::with(&cluster.nodes[0], &settings);
+    let replica = cluster.replica(0, |builder| builder);
+    let api = countd.api();
+    wait_until("it is asked for the slots", || {
+        api.counts(1);
+        let stats = replica.client().info("commandstats");
+        stats.contains_key("cmdstat_cluster|slots")
+    });
 }
 
 #[test]

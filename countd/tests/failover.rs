@@ -23,11 +23,13 @@ pub fn fast_failover(builder: Builder) -> Builder {
         .config("cluster-require-full-coverage no")
 }
 
-fn role(server: &Server) -> String {
+/// `master` or `slave`.
+pub fn role(server: &Server) -> String {
     server.client().info("replication")["role"].clone()
 }
 
-fn wait_until_master(server: &Server) {
+/// Waits until a replica has taken over.
+pub fn wait_until_master(server: &Server) {
     wait_until("it has taken over", || role(server) == "master");
 }
 

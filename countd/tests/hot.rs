@@ -63,6 +63,28 @@ fn make_hot(api: &Api, eid: u64) {
     });
 }
 
+fn consumers_know_the_hot_entities_of_other_processes(store: TestStore) {
+    set_schema(&store.server, CONFIG);
+    let (serving, command) = (serve(&store.server), "consume");
+    let consuming = Countd::with(
+        &store.server,
+        &Settings {
+            command,
+            config: CONFIG,
+        },
+    );
+    write_often(&serving.api(), 1);
+    let consumer = consuming.api();
+    wait_until("the consumer knows one", || {
+        write_often(&serving.api(), 1);
+        metric(&consumer, "countd_hot_entities") == 1
+    });
+    wait_until("its events are committed", || {
+        write_often(&serving.api(), 1);
+        metric(&consumer, "countd_hot_commits_total") > 0
+    });
+}
+
 fn hot_entities_of_all_processes_are_listed(store: TestStore) {
     set_schema(&store.server, CONFIG);
     let (one, mut other) = (serve(&store.server), serve(&store.server));
@@ -116,7 +138,10 @@ fn hot_entities_of_all_processes_are_listed(store: TestStore) {
     assert_invariants(&store.server, CONFIG);
 }
 
-for_each_store!([module plain cluster] hot_entities_of_all_processes_are_listed);
+for_each_store!([module plain cluster]
+    hot_entities_of_all_processes_are_listed
+    consumers_know_the_hot_entities_of_other_processes
+);
 
 /// The calls of the command that reads counters.
 fn calls(client: &mut Client) -> u64 {

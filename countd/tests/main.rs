@@ -1,5 +1,6 @@
 //! The tests of countd that need a server. They form one binary, which links once.
 
+mod ack;
 mod acl;
 mod acl_page;
 mod adjust;
@@ -48,12 +49,14 @@ mod rebuild;
 mod reconcile;
 mod relay;
 mod replay;
+mod replicas;
 mod restore;
 mod reverse;
 mod runbook;
 mod sabotage;
 mod schemas;
 mod short_objects;
+mod sink;
 mod slow_clients;
 mod startup;
 mod support;

@@ -179,7 +179,7 @@ fn every_metric_has_the_right_value() {
             "the page for operators does not explain {name}"
         );
     }
-    assert_eq!(all.len(), 47, "{all:?}");
+    assert_eq!(all.len(), 59, "{all:?}");
 }
 
 #[test]

@@ -99,6 +99,39 @@ fn check_reports_problems() {
     fails(&check("[log]\nretian = 1\n"), "retian");
 }
 
+/// The commands that `countd doctor` prints, without `countd`.
+fn repairs(server: &Server, config: &str) -> Vec<String> {
+    let output = run(server, config, &["doctor"]);
+    let lines = String::from_utf8(output.stdout).expect("text");
+    let repairs = lines
+        .lines()
+        .filter_map(|line| line.strip_prefix("    countd "));
+    repairs.map(str::to_owned).collect()
+}
+
+#[test]
+fn the_commands_of_the_doctor_repair_what_it_finds() {
+    let server = Server::start();
+    // Of a missing schema, and then of missing counters in it.
+    let missing = repairs(&server, "");
+    assert_eq!(missing, ["schema set v1 comment fav like read repost"]);
+    printed(&schema(&server, "set v1 read like fav comment"));
+    let extended = repairs(&server, "");
+    assert_eq!(extended, ["schema extend v1 repost"]);
+    let words: Vec<&str> = extended[0].split(' ').collect();
+    printed(&run(&server, "", &words));
+    let found = printed(&run(&server, "", &["doctor", "--json"]));
+    for line in found.lines() {
+        let finding: serde_json::Value = serde_json::from_str(line).expect("JSON");
+        assert_eq!(finding["severity"], "ok", "{line}");
+    }
+    assert!(repairs(&server, "").is_empty());
+    fails(
+        &run(&server, "[log]\npartitions = 512\n", &["doctor"]),
+        "1024 partitions",
+    );
+}
+
 #[test]
 fn check_reports_the_module_and_the_library() {
     let with_module = Server::start();

@@ -18,7 +18,12 @@ fn append(client: &mut Client, first: u64, last: u64) {
 
 /// Trims, and returns the number of entries that are left.
 fn trim(client: &mut Client) -> i64 {
-    let reply = client.call(&args!["EVAL", TRIM, 2, POSITIONS, LOG, 7, 16]);
+    trim_before(client, "")
+}
+
+/// The same while a sink has read the entries before this offset.
+fn trim_before(client: &mut Client, held: &str) -> i64 {
+    let reply = client.call(&args!["EVAL", TRIM, 2, POSITIONS, LOG, 7, 16, held]);
     assert_eq!(reply::format(&reply), "(nil)");
     length(client, 7)
 }
@@ -61,8 +66,22 @@ fn a_restarted_log_is_not_trimmed() {
     assert_eq!(trim(&mut client), 151, "a foreign ID");
     client.ok(&format!("DEL {LOG}"));
     client.ok(&format!("SET {LOG} text"));
-    let reply = client.call(&args!["EVAL", TRIM, 2, POSITIONS, LOG, 7, 16]);
+    let reply = client.call(&args!["EVAL", TRIM, 2, POSITIONS, LOG, 7, 16, ""]);
     assert_eq!(reply::format(&reply), "(nil)");
+}
+
+#[test]
+fn entries_that_a_sink_has_not_read_are_not_trimmed() {
+    let server = Server::start();
+    let mut client = server.client();
+    append(&mut client, 1, 300);
+    client.ok(&format!("HSET {POSITIONS} 7 301"));
+    assert_eq!(trim_before(&mut client, "1"), 300);
+    let left = trim_before(&mut client, "151");
+    assert!((166..300).contains(&left), "{left}");
+    let first = client.run(&format!("XRANGE {LOG} 0-135 0-135"));
+    assert!(first.contains("0-135"), "{first}");
+    assert!(trim(&mut client) < left);
 }
 
 /// After load, logs become short although nothing follows.

@@ -16,7 +16,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 /// Pages whose shell commands are run by another test or not at all, with the reason.
-const ELSEWHERE: [(&str, &str); 9] = [
+const ELSEWHERE: [(&str, &str); 10] = [
     ("README.md", "countd/tests/tour runs the whole page"),
     (
         "docs/architecture.md",
@@ -39,6 +39,10 @@ const ELSEWHERE: [(&str, &str); 9] = [
         "docs/fallback.md",
         "conformance/page.rs runs the whole page",
     ),
+    (
+        "docs/quickstart.zh-CN.md",
+        "repository/translations.rs compares the commands with English pages",
+    ),
     ("docs/tour.md", "countd/tests/tour runs the whole page"),
     ("docs/operations.md", "marks/torn.rs cuts append-only files"),
 ];
@@ -56,7 +60,7 @@ enum Kind {
 
 fn kind(block: &Block) -> Result<Kind, String> {
     match block.mark.as_str() {
-        // `redis-plain` and `redis-module`: see conformance/page.rs. `sql`: countd's tests of relays run it.
+        // `redis-plain` and `redis-module`: see conformance/page.rs. `sql`: countd's tests of relays and sinks run it.
         "" | "text" | "json" | "toml" | "lua" | "python" | "js" | "java" | "go" | "rust"
         | "sql" | "redis-plain" | "redis-module" => Ok(Kind::Text),
         "redis" | "redis sizes" => Ok(Kind::Transcript { resp3: false }),

@@ -14,8 +14,8 @@ use std::path::{Path, PathBuf};
 type Figures = BTreeMap<String, f64>;
 
 /// The marker of a quoted figure.
-const START: &str = "<!-- figure:";
-const END: &str = "-->";
+pub const START: &str = "<!-- figure:";
+pub const END: &str = "-->";
 
 fn docs() -> PathBuf {
     env::workspace().join("docs")
@@ -26,8 +26,16 @@ pub fn figures() -> Figures {
     serde_json::from_str(&text).expect("the figures are an object of numbers")
 }
 
+/// The Markdown files in the root, and those under docs.
+pub fn all_pages() -> Vec<PathBuf> {
+    let mut all = Vec::new();
+    pages(env::workspace(), false, &mut all);
+    pages(&docs(), true, &mut all);
+    all
+}
+
 /// Adds the Markdown files of a directory and, if `deep`, of its subdirectories.
-pub fn pages(directory: &Path, deep: bool, pages: &mut Vec<PathBuf>) {
+fn pages(directory: &Path, deep: bool, pages: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(directory).expect("a directory can be read") {
         let path = entry.expect("an entry can be read").path();
         if path.is_dir() && deep {
@@ -114,11 +122,8 @@ pub fn check_line(line: &str, figures: &Figures) -> (Vec<String>, usize) {
 #[test]
 fn quoted_figures_are_those_of_the_benchmarks() {
     let figures = figures();
-    let mut all = Vec::new();
-    pages(env::workspace(), false, &mut all);
-    pages(&docs(), true, &mut all);
     let (mut problems, mut quotes) = (Vec::new(), 0);
-    for page in all {
+    for page in all_pages() {
         let text = fs::read_to_string(&page).expect("a page can be read");
         for (i, line) in text.lines().enumerate() {
             let (found, count) = check_line(line, &figures);

@@ -1,13 +1,13 @@
 //! Relative links in the documentation point to files of the repository, and their fragments to headings.
 
-use crate::figures::pages;
+use crate::figures::all_pages;
 use countint_tests::env;
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// The lines outside fenced blocks, with their numbers.
-fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
+pub fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut is_fenced = false;
     (1..).zip(text.lines()).filter(move |(_, line)| {
         let is_fence = line.trim_start().starts_with("```");
@@ -17,7 +17,7 @@ fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
 }
 
 /// The fragment of a heading on GitHub.
-fn fragment(heading: &str) -> String {
+pub fn fragment(heading: &str) -> String {
     let is_kept = |c: &char| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_');
     let kept: String = heading.trim().chars().filter(is_kept).collect();
     kept.to_lowercase().replace(' ', "-")
@@ -66,11 +66,8 @@ fn problem(page: &Path, target: &str) -> Option<String> {
 
 #[test]
 fn relative_links_have_targets() {
-    let mut all: Vec<PathBuf> = Vec::new();
-    pages(env::workspace(), false, &mut all);
-    pages(&env::workspace().join("docs"), true, &mut all);
     let mut problems = Vec::new();
-    for page in all {
+    for page in all_pages() {
         let text = fs::read_to_string(&page).expect("a page can be read");
         for (line, target) in targets(&text) {
             if let Some(problem) = problem(&page, target) {

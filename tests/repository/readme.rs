@@ -1,4 +1,4 @@
-//! README.md stays short and shows figures and a chart.
+//! README.md and its translation stay short and show figures and a chart.
 
 use crate::figures::{check_line, figures};
 use countint_tests::env;
@@ -6,14 +6,16 @@ use std::fs;
 
 #[test]
 fn readme_is_short_and_quotes_figures_and_a_chart() {
-    let text = fs::read_to_string(env::workspace().join("README.md")).expect("it can be read");
-    let lines = text.lines().count();
-    assert!(
-        lines <= 150,
-        "README.md has {lines} lines: move details to docs/"
-    );
     let figures = figures();
-    let quotes: usize = text.lines().map(|line| check_line(line, &figures).1).sum();
-    assert!(quotes >= 3, "README.md quotes {quotes} figures");
-    assert!(text.contains("](docs/charts/"), "README.md shows a chart");
+    for name in ["README.md", "README.zh-CN.md"] {
+        let text = fs::read_to_string(env::workspace().join(name)).expect("it can be read");
+        let lines = text.lines().count();
+        assert!(
+            lines <= 150,
+            "{name} has {lines} lines: move details to docs/"
+        );
+        let quotes: usize = text.lines().map(|line| check_line(line, &figures).1).sum();
+        assert!(quotes >= 3, "{name} quotes {quotes} figures");
+        assert!(text.contains("](docs/charts/"), "{name} shows a chart");
+    }
 }

@@ -31,7 +31,8 @@ struct Arguments {
     /// Sets: contains, add, mark, mmark; or a single comparison such as contains-snowflake-one
     /// (snowflake, sparse or dense; one, many or ints), contains-successive.
     /// Memory: entities, rows, members.
-    /// Others: library (without a server), stalls, persistence, table-sizes, countd, countd-bytes,
+    /// Others: library (without a server), stalls, persistence, table-sizes, countd, countd-hot,
+    /// countd-cluster, countd-ack, countd-bytes,
     /// countd-reconcile, countd-replay, countd-relay.
     #[arg(long, value_name = "NAME", verbatim_doc_comment)]
     only: Vec<String>,

@@ -6,8 +6,9 @@ use crate::measure;
 use crate::measure::throughput;
 use crate::report::section::Section;
 use crate::report::{
-    comparison, countd, countd_bytes, countd_reconcile, countd_relay, countd_replay, entities,
-    library, members, rows, snapshots, speed, stalls, table_sizes,
+    comparison, countd, countd_ack, countd_bytes, countd_cluster, countd_hot, countd_reconcile,
+    countd_relay, countd_replay, entities, library, members, rows, snapshots, speed, stalls,
+    table_sizes,
 };
 use crate::workload::comparisons;
 use crate::workload::scale::Scale;
@@ -18,7 +19,7 @@ type OtherSection = (
     &'static str,
     fn(&Programs, &Scale) -> Result<Section>,
 );
-const OTHER_SECTIONS: [OtherSection; 12] = [
+const OTHER_SECTIONS: [OtherSection; 15] = [
     (entities::NAME, entities::TITLE, |programs, scale| {
         let bytes = measure::entities::measure(programs, scale)?;
         Ok(entities::section(&bytes, scale.objects))
@@ -50,6 +51,22 @@ const OTHER_SECTIONS: [OtherSection; 12] = [
     (countd::NAME, countd::TITLE, |programs, scale| {
         let results = measure::countd::measure(programs, scale)?;
         Ok(countd::section(&results, &scale.countd))
+    }),
+    (
+        countd_cluster::NAME,
+        countd_cluster::TITLE,
+        |programs, scale| {
+            let costs = measure::countd::cluster::measure(programs, scale)?;
+            Ok(countd_cluster::section(&costs))
+        },
+    ),
+    (countd_ack::NAME, countd_ack::TITLE, |programs, scale| {
+        let rates = measure::countd::ack::measure(programs, scale)?;
+        Ok(countd_ack::section(&rates))
+    }),
+    (countd_hot::NAME, countd_hot::TITLE, |programs, scale| {
+        let rates = measure::countd::hot::measure(programs, scale)?;
+        Ok(countd_hot::section(&rates))
     }),
     (
         countd_bytes::NAME,

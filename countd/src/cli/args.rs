@@ -66,6 +66,15 @@ pub enum Command {
     /// The section [relay] of the configuration names the database and the table. Each event counts exactly once, and any number of relays
     /// may run. Rows that cannot be counted are set aside with the reason.
     Relay,
+    /// Keep facts and counters in tables of PostgreSQL, MySQL or MariaDB, until SIGTERM or SIGINT
+    ///
+    /// The section [sink] of the configuration names the database and the tables. Any number of processes may run; one of them writes.
+    Sink {
+        /// Instead of running it, end the sink of the data: logs are not kept for it any more. Stop its processes
+        /// first. A sink that is started later compares all rows
+        #[arg(long)]
+        end: bool,
+    },
     /// Create, show and extend schemas, which assign metrics to the fields of counters
     #[command(subcommand)]
     Schema(SchemaCommand),
@@ -111,12 +120,22 @@ pub enum Command {
     /// Import facts and counts from files, or from the keys of a live Redis
     #[command(subcommand)]
     Import(Box<ImportCommand>),
-    /// Check the configuration, the server, its permissions, the schemas, the partitions and the tables of the relay
-    Check,
+    /// Check the configuration, the server, its permissions, the schemas, the partitions and the tables of the relay and the sink
+    Check {
+        /// Print a JSON object for each finding: `severity` (ok, note or problem), `text`, and `repair` if a command repairs it
+        #[arg(long)]
+        json: bool,
+    },
+    /// The same as `check`, with the command that repairs each finding
+    Doctor {
+        /// See `check`
+        #[arg(long)]
+        json: bool,
+    },
     /// Print `ACL SETUSER` commands for Redis users with exactly the permissions that countd requires
     ///
     /// Prints one command for each role: `NAME-serve` for `countd serve`, `NAME-consume` for `countd consume`, `NAME-relay` for `countd
-    /// relay`, and `NAME` for `countd` with all its commands. The permissions depend on the configuration and on the server. Replace PASSWORD before use.
+    /// relay`, `NAME-sink` for `countd sink`, and `NAME` for `countd` with all its commands. The permissions depend on the configuration and on the server. Replace PASSWORD before use.
     Acl {
         /// Name of the user
         #[arg(long, value_name = "NAME", default_value = "countd")]
@@ -124,6 +143,19 @@ pub enum Command {
     },
     /// Print the default configuration with a description of each setting
     Defaults,
+    /// Print a completion script
+    ///
+    /// For bash: `countd completions bash > /etc/bash_completion.d/countd`
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+    /// Write the manual pages: countd(1), and a page for each command
+    Man {
+        /// Directory for the pages, such as /usr/local/share/man/man1; created if it is missing
+        #[arg(value_name = "DIR")]
+        dir: PathBuf,
+    },
 }
 
 /// The commands on schemas.

@@ -1,4 +1,4 @@
-//! `countd schema`, `countd dead` and `countd log`.
+//! `countd schema`, `countd dead`, `countd log` and `countd sink --end`.
 
 use crate::cli::args::{DeadCommand, LogCommand, SchemaCommand};
 use crate::cli::check::inspect_all;
@@ -7,6 +7,7 @@ use countd::domain::config::Config;
 use countd::domain::error::join_names;
 use countd::log::dead_letters::{self, DeadLetters};
 use countd::log::reset::{ResetPlan, Uncounted, plan, reset};
+use countd::redis::layout::StoredLayout;
 use countd::redis::store::Store;
 use countd::repair;
 use countd::storage::schema::Schemas;
@@ -81,6 +82,18 @@ pub async fn dead(config: &Config, store: Store, command: DeadCommand) -> Result
             "{missing} of the IDs do not exist"
         )));
     }
+    Ok(())
+}
+
+/// Runs `countd sink --end`.
+///
+/// # Errors
+/// Redis failed, or stdout cannot be written.
+pub async fn end_sink(store: &Store) -> Result<(), CommandError> {
+    StoredLayout::record_sink(&mut store.commands(), &store.keys(), false)
+        .await
+        .map_err(|error| CommandError::Store(error.into()))?;
+    writeln!(io::stdout(), "logs are not kept for a sink any more")?;
     Ok(())
 }
 

@@ -5,6 +5,7 @@ pub mod archive;
 pub mod args;
 pub mod check;
 pub mod commands;
+pub mod documents;
 pub mod error;
 pub mod import;
 mod progress;

@@ -105,11 +105,13 @@ impl Accumulator {
 
     /// The flush policy: retried groups are flushed at once, others after `linger_ms`. A batch of at least `batch` events that has
     /// fewer than [`EVENTS_PER_WRITE`] events per write is flushed after `max_batch_age_ms` instead, so that more events share a
-    /// write. Both times double while the worker lags: no read since the last flush returned all entries (`has_caught_up` is false).
+    /// write; after `hot_age_ms` if that is less and it has events of hot entities. These times double while the worker lags: no read
+    /// since the last flush returned all entries (`has_caught_up` is false).
     /// While no events arrive (`is_idle`), waiting longer than `linger_ms` would not share a write.
     pub fn should_flush(
         &self,
         settings: &ConsumerConfig,
+        hot_age_ms: u64,
         (has_caught_up, is_idle): (bool, bool),
     ) -> bool {
         let is_retried = |group: &CommitGroup| group.is_retry() && !group.batch.is_empty();
@@ -123,11 +125,16 @@ impl Accumulator {
             let written = batch.counters.len() + batch.tables.len() + batch.credits.group_count();
             writes += written as u64 + 1;
         }
+        let counts_hot = self.groups.values().any(|group| group.batch.counts_hot);
+        let max_age = match counts_hot {
+            true => settings.max_batch_age_ms.min(hot_age_ms),
+            false => settings.max_batch_age_ms,
+        };
         let is_small = events < settings.batch as u64;
         let is_efficient = events >= writes * EVENTS_PER_WRITE;
         let linger = match is_small || is_efficient || is_idle {
             true => settings.linger_ms,
-            false => settings.max_batch_age_ms.max(settings.linger_ms),
+            false => max_age.max(settings.linger_ms),
         };
         let linger = match has_caught_up || is_idle {
             true => linger,
@@ -221,6 +228,7 @@ impl Accumulator {
 mod tests {
     use super::super::batch::PositionUpdate;
     use super::*;
+    use crate::domain::config::Config;
     use crate::domain::keys::PartitionHash;
 
     fn add_entry(accumulator: &mut Accumulator, partition: Partition) {
@@ -232,6 +240,21 @@ mod tests {
         };
         let batch = &mut accumulator.group_mut(partition).batch;
         batch.positions.insert(partition, update);
+    }
+
+    #[test]
+    fn a_batch_with_hot_entities_waits_less() {
+        let keys = Keys::new(4, false, PartitionHash::Murmur2);
+        let mut accumulator = Accumulator::new(keys);
+        let text = "[consumer]\nbatch = 1\nlinger_ms = 0\nmax_batch_age_ms = 3600000";
+        let consumer = &Config::parse(text).expect("valid").consumer;
+        let under_load = (true, false);
+        add_entry(&mut accumulator, 1);
+        accumulator.group_mut(1).batch.applied = 1;
+        assert!(!accumulator.should_flush(consumer, 0, under_load));
+        accumulator.group_mut(1).batch.counts_hot = true;
+        assert!(accumulator.should_flush(consumer, 0, under_load));
+        assert!(!accumulator.should_flush(consumer, 3_600_000, under_load));
     }
 
     #[test]

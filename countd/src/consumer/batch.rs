@@ -96,6 +96,8 @@ pub struct Batch {
     pub outcomes: Outcomes,
     /// The entities of a sample of the events.
     pub sampled: Vec<Entity>,
+    /// Whether it has events of a hot entity.
+    pub counts_hot: bool,
     /// The number of entries that the batch counts; each event of a group is one.
     pub applied: u64,
     /// The number of derived events and envelopes that were counted before.

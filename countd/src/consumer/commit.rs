@@ -290,6 +290,7 @@ pub fn record_commit(batch: &Batch) {
     metrics::counter!("countd_events_duplicated_total").increment(batch.duplicates);
     metrics::counter!("countd_events_dead_total").increment(batch.dead_letters.len() as u64);
     metrics::counter!("countd_commits_total").increment(1);
+    metrics::counter!("countd_hot_commits_total").increment(batch.counts_hot.into());
     let counter_writes = batch.counters.len() + batch.tables.len() + batch.credits.group_count();
     metrics::counter!("countd_counter_writes_total").increment(counter_writes as u64);
     let entries = batch.entry_count();

@@ -48,7 +48,9 @@ mod user_checks;
 mod worker;
 
 pub(crate) use backoff::Backoff;
+pub(crate) use decoder::{DecodedEntry, decode};
 pub use permissions::required_permissions;
+pub(crate) use position::load_next_offsets;
 
 use crate::domain::config::Config;
 use crate::domain::error::StoreError;
@@ -61,13 +63,14 @@ use crate::repair::HotEntities;
 use crate::repair::days as days_maintenance;
 use crate::repair::ranks as ranks_maintenance;
 use crate::storage::catalog::Catalog;
+use crate::storage::hot::HotList;
 use archiver::Archiver;
 use membership::GroupMember;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use worker::Worker;
+use worker::{Shared, Worker};
 
 /// Forwards the current entries of a partition's outbox to the logs of other partitions. Returns false if some of them could not be delivered.
 ///
@@ -82,11 +85,11 @@ pub async fn forward_outbox(
 }
 
 /// Joins the consumer group, publishes the assigned partitions, and runs the workers until `stop` turns true. Each worker then flushes what it has read.
-/// `hot` gets the entities of the events that they count.
+/// `counted` gets the entities of the events that they count.
 pub async fn run(
     config: Arc<Config>,
     store: Store,
-    (health, hot): (Health, HotEntities),
+    (health, counted): (Health, HotEntities),
     assignment: watch::Sender<Arc<Vec<Partition>>>,
     mut stop: watch::Receiver<bool>,
 ) {
@@ -136,6 +139,18 @@ pub async fn run(
         assigned.clone(),
         stop.clone(),
     ));
+    let shared = Shared {
+        health: health.clone(),
+        counted,
+        hot: HotList::default(),
+    };
+    if config.hot.enabled && config.hot.max_batch_age_ms < settings.max_batch_age_ms {
+        let follow = shared
+            .hot
+            .clone()
+            .follow(config.hot, store.clone(), stop.clone());
+        tasks.spawn(follow);
+    }
     let (mut workers, mut reports_lag) = (0, false);
     lag::set_gauges(None, None);
     loop {
@@ -144,7 +159,7 @@ pub async fn run(
             let worker = Worker::new(
                 store.clone(),
                 catalog.clone(),
-                (health.clone(), hot.clone()),
+                shared.clone(),
                 workers,
                 assigned.clone(),
             );

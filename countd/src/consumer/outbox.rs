@@ -46,11 +46,12 @@ pub async fn forward<L: EventLog + Sync>(
     let mut undelivered = BTreeSet::new();
     let mut from = "-".to_owned();
     loop {
+        // An entry that its own server could still lose must not be forwarded: its sequence number would be used again.
         let page: OutboxPage = redis::cmd("XRANGE")
             .arg(&outbox)
             .arg(&[&from, "+", "COUNT"])
             .arg(PAGE_SIZE)
-            .query_async(&mut store.commands())
+            .query_async(&mut store.writes())
             .await?;
         let Some((last_id, _)) = page.last() else {
             break;

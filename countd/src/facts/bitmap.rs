@@ -92,6 +92,10 @@ impl FactStore for BitmapFacts {
         Ok(call)
     }
 
+    fn has_portable_cursors(&self) -> bool {
+        true
+    }
+
     fn decode_page(
         &self,
         reply: Value,

@@ -162,6 +162,10 @@ impl FactStore for RbmFacts {
         Ok(RedisCall::guarded(&args, &[], None))
     }
 
+    fn has_portable_cursors(&self) -> bool {
+        true
+    }
+
     fn decode_page(&self, reply: Value, _: Option<&str>, _: usize) -> Result<FactPage, StoreError> {
         let (cursor, users) = <(String, Vec<String>)>::from_redis_value(reply)
             .map_err(|error| StoreError::Unexpected(format!("RBM.SCAN: {error}")))?;

@@ -170,6 +170,11 @@ pub trait FactStore: Send + Sync {
         limit: usize,
     ) -> Result<RedisCall, InvalidCursor>;
 
+    /// Whether a cursor of [`page`](Self::page) is valid on every server that has the facts. Cursors of `SSCAN` are not.
+    fn has_portable_cursors(&self) -> bool {
+        false
+    }
+
     /// Decodes the reply of [`page`](Self::page) with the same arguments.
     ///
     /// # Errors

@@ -188,7 +188,7 @@ impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let details = ProblemDetails::of(&self);
         if details.status >= 500 {
-            tracing::warn!(error = %self, "request not executed");
+            tracing::warn!(error = %self, "request failed");
         }
         let mut response = details.into_response();
         let headers = response.headers_mut();
@@ -275,7 +275,8 @@ pub enum CommonErrorResponses {
     /// The body is too long, or has too many items.
     #[response(status = 413, content_type = "application/problem+json")]
     TooLarge(ProblemDetails),
-    /// The request took too long (`timeout`), Redis is unavailable, a schema is missing, partitions have failed, or too many request
+    /// The request took too long (`timeout`), Redis is unavailable, a write is not as safe as `redis.ack` requires
+    /// (`not_acknowledged`), a schema is missing, partitions have failed, or too many request
     /// bodies are in progress (`busy`). Retry after `Retry-After` seconds.
     #[response(status = 503, content_type = "application/problem+json", headers(("Retry-After" = u64, description = "Seconds")))]
     Unavailable(ProblemDetails),

@@ -3,7 +3,23 @@
 use metrics::{Unit, describe_counter, describe_gauge, describe_histogram};
 use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, PrometheusHandle};
 
-const COUNTERS: [(&str, &str); 29] = [
+const COUNTERS: [(&str, &str); 37] = [
+    (
+        "countd_hot_commits_total",
+        "Commits of batches with events of hot entities",
+    ),
+    (
+        "countd_replica_reads_total",
+        "Commands and pipelines that replicas have answered",
+    ),
+    (
+        "countd_replica_fallbacks_total",
+        "Commands and pipelines that the primary has answered, because a replica did not",
+    ),
+    (
+        "countd_redis_not_acknowledged_total",
+        "Commands and pipelines that were executed, but were not as safe as redis.ack requires in redis.ack_timeout_ms",
+    ),
     (
         "countd_events_appended_total",
         "Events appended to the log by requests",
@@ -63,6 +79,22 @@ const COUNTERS: [(&str, &str); 29] = [
         "Retries of the relay after an error of the database or of Redis",
     ),
     (
+        "countd_sink_rows_total",
+        "Rows that the sink has written or deleted",
+    ),
+    (
+        "countd_sink_skipped_total",
+        "Facts and counters that the sink has not written, because a column cannot hold their ID or their key is damaged",
+    ),
+    (
+        "countd_sink_passes_total",
+        "Comparisons of all rows of the sink with Redis",
+    ),
+    (
+        "countd_sink_retries_total",
+        "Retries of the sink after an error of the database or of Redis",
+    ),
+    (
         "countd_facts_compacted_total",
         "Facts of the daily fact store that were compacted",
     ),
@@ -116,7 +148,11 @@ const COUNTERS: [(&str, &str); 29] = [
 /// The number of counters with labels, which are at the end of the list.
 const WITH_LABELS: usize = 4;
 
-const GAUGES: [(&str, &str); 15] = [
+const GAUGES: [(&str, &str); 19] = [
+    (
+        "countd_replicas",
+        "Replicas that answer, unless their data becomes too old",
+    ),
     (
         "countd_archive_failed",
         "Whether the archive cannot be written",
@@ -124,6 +160,18 @@ const GAUGES: [(&str, &str); 15] = [
     (
         "countd_relay_failed",
         "Whether the relay cannot use the database or Redis",
+    ),
+    (
+        "countd_sink_failed",
+        "Whether the sink cannot use the database or Redis",
+    ),
+    (
+        "countd_sink_leads",
+        "Whether this process of the sink writes",
+    ),
+    (
+        "countd_sink_lag",
+        "Counted log entries that the sink has not written",
     ),
     (
         "countd_lag_events",

@@ -12,12 +12,11 @@ use super::grouped::GroupedAction;
 use super::groups::Groups;
 use super::prepared::{CountedEntity, ReplyKind};
 use super::windows::WindowedAction;
-use crate::domain::config::{Count, FactKind, Metric, NamesAuthor, Nature, USER};
+use crate::domain::config::{Count, FactKind, Metric};
 use crate::domain::error::Problem;
 use crate::domain::event::{Event, now_ms};
-use crate::domain::ids::{Entity, Id, Name};
+use crate::domain::ids::{Entity, Name};
 use crate::domain::op::Op;
-use crate::domain::text::shorten;
 use crate::facts::{CounterField, Fact, FactChange, FactStores, counter_call};
 use crate::log::EntryKind;
 use crate::redis::call::{IdempotencyGuard, RedisCall};
@@ -33,7 +32,6 @@ use crate::storage::catalog::Catalog;
 use crate::storage::hot::HotTracker;
 use crate::storage::locator::Locator;
 use redis::Cmd;
-use xxhash_rust::xxh3::xxh3_64;
 
 /// Updates a counter and appends the event.
 static COUNT_NOW: ScriptTemplate =
@@ -132,7 +130,7 @@ impl Actions {
     ) -> Result<PreparedAction, Problem> {
         let (name, metric, op) = self.resolve_metric(metric, action.op)?;
         let entity = Entity {
-            etype: entity_type(name, metric, action)?,
+            etype: Actions::entity_type(name, metric, action)?,
             eid: action.eid.clone(),
         };
         let schema = self.catalog.schema_id(&entity.etype)?;
@@ -172,62 +170,6 @@ impl Actions {
             creates: creates.map(Box::new),
             ..prepared
         })
-    }
-
-    /// The metric that a request names, and the direction of the action.
-    fn resolve_metric(
-        &self,
-        requested: &str,
-        op: Option<Op>,
-    ) -> Result<(&Name, &Metric, Op), Problem> {
-        let unknown = match self.catalog.metric(requested) {
-            Ok((name, metric)) => return Ok((name, metric, op.unwrap_or(Op::Add))),
-            Err(unknown) => unknown,
-        };
-        let (name, metric) = match requested.strip_prefix("un") {
-            Some(base) => self.catalog.metric(base).map_err(|_| unknown)?,
-            None => return Err(unknown),
-        };
-        // A repeatable metric has no `un` form: `unread` is more likely an unconfigured metric than the removal of a read.
-        if metric.nature == Nature::Repeatable {
-            let problem = format!("{name} is repeatable: undo it with \"op\": \"remove\"");
-            return Err(Problem::Unprocessable(problem));
-        }
-        if op.is_some() {
-            let problem = format!("op: not allowed with {}", shorten(requested));
-            return Err(Problem::Unprocessable(problem));
-        }
-        Ok((name, metric, Op::Remove))
-    }
-
-    /// The author that the action names.
-    fn author<'a>(
-        &self,
-        metric: &Metric,
-        op: Op,
-        action: &'a Action,
-        etype: &Name,
-    ) -> Result<Option<&'a Id>, Problem> {
-        if !self.authors.are_registered() {
-            return Ok(action.author.as_ref());
-        }
-        let refuse = |problem: &str| Err(Problem::Unprocessable(problem.to_owned()));
-        if etype.as_str() == USER {
-            return match action.author {
-                Some(_) => refuse("author: a user has no author"),
-                None => Ok(None),
-            };
-        }
-        let actor = match (metric.names_author, op) {
-            (Some(NamesAuthor::Actor), Op::Add) => Some(&action.uid),
-            _ => None,
-        };
-        match (&action.author, actor) {
-            (Some(author), Some(actor)) if author != actor => {
-                refuse("author: the author of the entity is the user who acts")
-            }
-            (author, actor) => Ok(author.as_ref().or(actor)),
-        }
     }
 
     pub(super) async fn counter(
@@ -418,51 +360,5 @@ impl Actions {
         let layout = (self.store.keys(), self.store.backend());
         let calendar = self.catalog.config.days.calendar();
         CountedDay::new(layout, &calendar, subject, (ts, now_ms()))
-    }
-
-    fn action_guard(&self, action: &Action, event: &Event, op: Op) -> Option<IdempotencyGuard> {
-        let Event {
-            metric,
-            entity,
-            uid,
-            ..
-        } = event;
-        let key = action.idempotency_key.as_ref()?;
-        let author = action.author.as_ref().map_or("", Id::as_str);
-        Some(self.guard(metric, entity, op.name(), uid, (key, author)))
-    }
-
-    /// The guard of an idempotency key. The key belongs to a user, a metric, an entity and an operation; `rest` is what else the
-    /// request says.
-    pub(super) fn guard(
-        &self,
-        metric: &Name,
-        entity: &Entity,
-        op: &str,
-        uid: &Id,
-        (key, rest): (&Id, &str),
-    ) -> IdempotencyGuard {
-        let Entity { etype, eid } = entity;
-        // No part contains a line feed.
-        let request = format!("{metric}\n{etype}\n{eid}\n{op}\n{uid}\n{rest}");
-        IdempotencyGuard {
-            key: self
-                .store
-                .keys()
-                .dedup(metric, entity, op, uid, key.as_str()),
-            seconds: self.catalog.config.dedup.window_seconds,
-            hash: xxh3_64(request.as_bytes()),
-        }
-    }
-}
-
-/// The type of the entity that an action applies to.
-fn entity_type(name: &Name, metric: &Metric, action: &Action) -> Result<Name, Problem> {
-    match (&action.etype, metric.entities.as_deref()) {
-        (Some(etype), _) => Ok(etype.clone()),
-        (None, Some([only])) => Ok(only.clone()),
-        _ => Err(Problem::Unprocessable(format!(
-            "etype: required, because {name} applies to several entity types"
-        ))),
     }
 }

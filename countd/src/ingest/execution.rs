@@ -33,7 +33,7 @@ impl Actions {
         let counted = action.counted.iter();
         let _changing = self.hot.changing(counted.map(|counted| &counted.entity));
         self.create(action).await;
-        let mut reply = action.call.send(&self.store).await;
+        let mut reply = action.call.send_confirmed(&self.store).await;
         for _ in 0..MAX_REPAIRS {
             // A rejected action has no effect.
             match (&reply, &action.counted) {
@@ -46,7 +46,7 @@ impl Actions {
                 }
                 _ => break,
             }
-            reply = action.call.send(&self.store).await;
+            reply = action.call.send_confirmed(&self.store).await;
         }
         let reply = reply.map_err(problem)?;
         let reply = self.in_window(reply, action.windowed.as_deref()).await?;
@@ -83,7 +83,7 @@ impl Actions {
             return Ok(reply);
         };
         let call = windowed.call(self.store.backend(), now);
-        let reply = call.send(&self.store).await.map_err(problem)?;
+        let reply = call.send_confirmed(&self.store).await.map_err(problem)?;
         match server_time(&reply)? {
             None => Ok(reply),
             Some(_) => Err(StoreError::Unexpected("the clock of Redis jumps".to_owned()).into()),
@@ -129,7 +129,7 @@ impl Actions {
         let entities = counted.iter().flatten().map(|counted| &counted.entity);
         let _changing = self.hot.changing(entities);
         let sent: Result<Vec<Result<Value, RedisError>>, RedisError> =
-            pipeline.query_async(&mut self.store.commands()).await;
+            pipeline.query_async(&mut self.store.writes()).await;
         let mut replies = match sent {
             Ok(replies) => replies.into_iter().skip(prefix).collect(),
             Err(error) => vec![Err(error); targets.len()],
@@ -225,7 +225,7 @@ impl Actions {
         }
         pipeline.ignore_errors();
         let resent: Result<Vec<Result<Value, RedisError>>, RedisError> =
-            pipeline.query_async(&mut self.store.commands()).await;
+            pipeline.query_async(&mut self.store.writes()).await;
         let resent = resent.unwrap_or_else(|error| vec![Err(error); indexes.len()]);
         for (index, reply) in indexes.into_iter().zip(resent) {
             replies[index] = reply;

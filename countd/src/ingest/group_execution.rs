@@ -81,7 +81,7 @@ impl Actions {
         if let Some(action) = actions.last() {
             self.create(action).await;
         }
-        let reply = match call.send(&self.store).await {
+        let reply = match call.send_confirmed(&self.store).await {
             Ok(reply) => reply,
             Err(error) if StoreError::from(error.clone()).is_server_reply() => {
                 // None was executed. Alone, each gets its own error, or what it needs is repaired.

@@ -50,7 +50,7 @@ impl Actions {
         let mut entry = String::new();
         let is_ranked = self.catalog.config.is_ranked(name, &entity.etype);
         // The commit of the entry computes the scores in rankings.
-        if self.store.layout().archives || is_ranked {
+        if self.store.layout().journals() || is_ranked {
             keys.push(&log);
             entry = Journal::of_change(entity, Cause::Reset, now_ms(), name);
         } else if self.authors.are_registered() && metric.author_counters().next().is_some() {
@@ -70,11 +70,11 @@ impl Actions {
             cmd.arg(argument.unwrap_or_default()).arg(entry);
             announcement.add_arguments(cmd);
         });
-        let reply = match call.send(&self.store).await {
+        let reply = match call.send_confirmed(&self.store).await {
             // A rejected append has no effect.
             Err(error) if rejected_by_foreign_last_id(&error) => {
                 renumber(&self.store, partition).await?;
-                call.send(&self.store).await?
+                call.send_confirmed(&self.store).await?
             }
             reply => reply?,
         };

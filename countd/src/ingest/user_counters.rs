@@ -92,11 +92,11 @@ impl UserCounters {
             cmd.arg(argument.unwrap_or_default()).arg(entry);
             announcement.add_arguments(cmd);
         });
-        let reply = match call.send(&self.store).await {
+        let reply = match call.send_confirmed(&self.store).await {
             // A rejected append has no effect.
             Err(error) if rejected_by_foreign_last_id(&error) => {
                 renumber(&self.store, partition).await?;
-                call.send(&self.store).await?
+                call.send_confirmed(&self.store).await?
             }
             reply => reply?,
         };

@@ -9,6 +9,7 @@ pub mod dead_letters;
 mod decode;
 mod entry;
 mod foreign_ids;
+mod holds;
 pub mod inspect;
 mod offset;
 mod partition_reads;
@@ -21,10 +22,11 @@ mod stream_log;
 
 pub use entry::{Acknowledgement, EntryKind, EventLog, LogEntry, PartitionEntries};
 pub use foreign_ids::{renumber, renumber_each};
+pub use holds::{hold_for_sink, of_sinks as sink_holds};
 pub(crate) use offset::{MAX_OFFSET, offset};
 pub use permissions::{
     archive_permissions, consumer_permissions, dead_letter_permissions, lag_permissions,
-    operator_permissions, producer_permissions,
+    operator_permissions, producer_permissions, sink_permissions,
 };
 pub(crate) use read_size::INITIAL as INITIAL_READ;
 pub use retention::{CountedLog, trim_counted};

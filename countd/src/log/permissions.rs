@@ -1,7 +1,9 @@
 //! The permissions that using the log requires.
 
 use super::archive;
-use super::{dead_letters, foreign_ids, inspect, partition_reads, reset, retention, stream_log};
+use super::{
+    dead_letters, foreign_ids, holds, inspect, partition_reads, reset, retention, stream_log,
+};
 use crate::redis::permissions::Permissions;
 
 /// The permissions to append to the log.
@@ -19,6 +21,7 @@ pub fn consumer_permissions(is_cluster: bool) -> Permissions {
     read.and(Permissions::of_commands(stream_log::TRIM_PERMISSIONS))
         .and(Permissions::of_commands(retention::PERMISSIONS))
         .and(retention::TRIM.required_permissions())
+        .and(Permissions::of_commands(holds::READ_PERMISSIONS))
         .and(Permissions::of_commands(dead_letters::TRIM_PERMISSIONS))
         .and(inspect::INSPECT.required_permissions())
 }
@@ -26,6 +29,14 @@ pub fn consumer_permissions(is_cluster: bool) -> Permissions {
 /// The permissions to read how many entries have not been counted.
 pub fn lag_permissions() -> Permissions {
     inspect::INSPECT.required_permissions()
+}
+
+/// The permissions to follow the log for a sink, to keep what it has not read, and to trim the rest.
+pub fn sink_permissions() -> Permissions {
+    Permissions::of_commands(holds::READ_PERMISSIONS)
+        .and(holds::HOLD.required_permissions())
+        .and(partition_reads::READ.required_permissions())
+        .and(retention::TRIM.required_permissions())
 }
 
 /// The permissions to archive the log.

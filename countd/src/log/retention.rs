@@ -1,6 +1,7 @@
 //! Limits the bytes of counted entries that logs retain: Redis limits only their number.
 
 use super::entry::Acknowledgement;
+use super::holds;
 use crate::domain::error::StoreError;
 use crate::domain::keys::Partition;
 use crate::redis::call::RedisCall;
@@ -34,12 +35,17 @@ pub struct CountedLog {
 pub async fn trim_counted(store: &Store, logs: &[CountedLog]) -> Result<(), StoreError> {
     let keys = store.keys();
     let max = if keys.tagged() { 1 } else { MAX_LOGS };
-    let calls = logs.chunks(max).map(|logs| {
+    let partitions: Vec<Partition> = logs.iter().map(|log| log.partition).collect();
+    let mut held = holds::of_sinks(store, &partitions).await?;
+    // Without sinks there are none.
+    held.resize(logs.len(), None);
+    let calls = logs.chunks(max).zip(held.chunks(max)).map(|(logs, held)| {
         let mut all = vec![keys.position(logs[0].partition)];
         all.extend(logs.iter().map(|log| keys.log(log.partition)));
         let mut call = RedisCall::script(&TRIM, &all);
-        for log in logs {
-            call.cmd.arg(log.partition).arg(log.retain);
+        for (log, held) in logs.iter().zip(held) {
+            let held = held.map(|offset| offset.to_string()).unwrap_or_default();
+            call.cmd.arg(log.partition).arg(log.retain).arg(held);
         }
         call
     });

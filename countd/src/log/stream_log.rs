@@ -5,6 +5,7 @@ use super::chunks::chunks;
 use super::decode::unexpected;
 use super::entry::{Acknowledgement, EntryKind, EventLog, LogEntry, PartitionEntries};
 use super::foreign_ids::renumber;
+use super::holds;
 use super::offset::MAX_GAP;
 use super::read_size::ReadSize;
 use super::reader::{ReadReply, StreamEntries, StreamReader};
@@ -189,7 +190,7 @@ impl EventLog for Streams {
                     call.arg(kind.field()).arg(payload);
                 }
             }
-            let mut connection = self.store.commands();
+            let mut connection = self.store.writes();
             match call.invoke_async::<()>(&mut connection).await {
                 // Nothing was appended.
                 Err(error) if rejected_by_foreign_last_id(&error) => {
@@ -234,6 +235,13 @@ impl EventLog for Streams {
     }
 
     async fn acknowledge(&self, counted: &[Acknowledgement]) -> Result<(), StoreError> {
+        let partitions: Vec<Partition> = counted.iter().map(|counted| counted.partition).collect();
+        let mut counted = counted.to_vec();
+        // Without sinks there are no holds.
+        let holds = holds::of_sinks(&self.store, &partitions).await?;
+        for (counted, hold) in counted.iter_mut().zip(holds) {
+            counted.next = hold.map_or(counted.next, |hold| counted.next.min(hold));
+        }
         let (long, short): (Vec<Acknowledgement>, Vec<Acknowledgement>) =
             counted.iter().partition(|counted| counted.may_be_long);
         if !short.is_empty() {

@@ -161,8 +161,9 @@ impl Pages {
         }
         let calls = facts.take_calls();
         let mut read = self.queries.read_page(counters.to_read(), &calls).await?;
-        let (rebuilder, fields) = (&self.queries.rebuilder, &mut read.fields);
-        rebuild_lost(rebuilder, counters.missing(), fields, request.trace_id).await;
+        let queries = &self.queries;
+        let (repair, fields) = ((&queries.store, &queries.rebuilder), &mut read.fields);
+        rebuild_lost(repair, counters.missing(), fields, request.trace_id).await;
         let mut fields = counters.complete(read.fields)?.into_iter();
         let mut found = facts
             .results(&self.queries, read.replies)

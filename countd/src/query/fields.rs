@@ -8,6 +8,7 @@ use crate::redis::permissions::Permissions;
 use crate::redis::script::CounterBackend;
 use crate::redis::store::Store;
 use hashbrown::HashMap;
+use redis::aio::ConnectionLike;
 use redis::{Cmd, FromRedisValue, RedisError, Value};
 
 /// The commands that read counters of the module's types.
@@ -27,6 +28,7 @@ pub fn required_permissions(backend: CounterBackend) -> Permissions {
 }
 
 /// Counters to read.
+#[derive(Clone)]
 pub struct CountersToRead {
     /// Where they are.
     pub at: CounterLocation,
@@ -59,6 +61,24 @@ pub async fn read_fields(
     Ok(page.fields)
 }
 
+/// Which servers answer.
+#[derive(Clone, Copy)]
+enum Servers {
+    /// Also replicas, if `redis.read_from` says so.
+    Any,
+    /// Only primaries.
+    Primaries,
+}
+
+impl Servers {
+    fn connection(self, store: &Store) -> impl ConnectionLike + use<> {
+        match self {
+            Servers::Any => store.replica_reads(),
+            Servers::Primaries => store.reads(),
+        }
+    }
+}
+
 /// The results of [`read_page`].
 pub(crate) struct PageReplies {
     /// The fields of each of the counters.
@@ -76,12 +96,33 @@ pub(crate) async fn read_page(
     counters: &[CountersToRead],
     calls: &[RedisCall],
 ) -> Result<PageReplies, StoreError> {
+    read_page_of((store, Servers::Primaries), counters, calls).await
+}
+
+/// [`read_page`], which may be as old as `redis.max_staleness_ms`.
+///
+/// # Errors
+/// See [`read_page`].
+pub(super) async fn read_replica_page(
+    store: &Store,
+    counters: &[CountersToRead],
+    calls: &[RedisCall],
+) -> Result<PageReplies, StoreError> {
+    read_page_of((store, Servers::Any), counters, calls).await
+}
+
+async fn read_page_of(
+    (store, servers): (&Store, Servers),
+    counters: &[CountersToRead],
+    calls: &[RedisCall],
+) -> Result<PageReplies, StoreError> {
     match counters
         .iter()
         .any(|counters| counters.at.moving().is_some())
     {
+        // The row must not be older than the object.
         true => read_moving(store, counters, calls).await,
-        false => read_settled(store, counters, calls).await,
+        false => read_settled((store, servers), counters, calls).await,
     }
 }
 
@@ -115,7 +156,8 @@ async fn read_moving(
         min_len: 0,
     };
     both.extend(rows.iter().map(row));
-    let read = read_settled(store, &both, calls).await?;
+    let from = (store, Servers::Primaries);
+    let read = read_settled(from, &both, calls).await?;
     let mut results = read.fields;
     let in_rows = results.split_off(counters.len());
     let mut again = Vec::new();
@@ -130,7 +172,7 @@ async fn read_moving(
         }
     }
     let zeros: Vec<CountersToRead> = again.iter().map(row).collect();
-    let found = read_settled(store, &zeros, &[]).await?.fields;
+    let found = read_settled(from, &zeros, &[]).await?.fields;
     for ((index, ..), fields) in again.into_iter().zip(found) {
         results[index] = fields;
     }
@@ -145,7 +187,7 @@ fn has_count(fields: &Fields) -> bool {
 }
 
 async fn read_settled(
-    store: &Store,
+    (store, servers): (&Store, Servers),
     counters: &[CountersToRead],
     calls: &[RedisCall],
 ) -> Result<PageReplies, StoreError> {
@@ -156,7 +198,7 @@ async fn read_settled(
     let mut suspects = Vec::new();
     let cmds = commands.iter().map(|command| &command.cmd);
     let cmds = cmds.chain(calls.iter().map(|call| &call.cmd));
-    let mut sent = send(store, cmds).await?.into_iter();
+    let mut sent = send((store, servers), cmds).await?.into_iter();
     for (command, reply) in commands.iter().zip(sent.by_ref()) {
         match reply.map_err(StoreError::from) {
             Err(error @ StoreError::WrongType(_)) => match command.indexes[..] {
@@ -173,7 +215,8 @@ async fn read_settled(
             self::commands(store, counters, index)
         });
         let commands: Vec<ReadCommand> = commands.collect();
-        let replies = send(store, commands.iter().map(|command| &command.cmd)).await?;
+        let cmds = commands.iter().map(|command| &command.cmd);
+        let replies = send((store, servers), cmds).await?;
         for (command, reply) in commands.iter().zip(replies) {
             match reply.map_err(StoreError::from) {
                 Err(error @ StoreError::WrongType(_)) => {
@@ -205,9 +248,11 @@ async fn resend_without_script(
         .collect();
     if !missing.is_empty() {
         for script in scripts(missing.iter().map(|index| &calls[*index])) {
-            script.script.load_async(&mut store.reads()).await?;
+            // Into the replicas, too. The next call finds it there.
+            script.script.load_async(&mut store.replica_reads()).await?;
         }
-        let again = send(store, missing.iter().map(|index| &calls[*index].cmd)).await?;
+        let cmds = missing.iter().map(|index| &calls[*index].cmd);
+        let again = send((store, Servers::Primaries), cmds).await?;
         for (index, reply) in missing.into_iter().zip(again) {
             replies[index] = reply;
         }
@@ -218,7 +263,7 @@ async fn resend_without_script(
 
 /// Sends commands as one pipeline. The outer error is that of the connection.
 async fn send(
-    store: &Store,
+    (store, servers): (&Store, Servers),
     commands: impl Iterator<Item = &Cmd>,
 ) -> Result<Vec<Result<Value, RedisError>>, StoreError> {
     let commands: Vec<&Cmd> = commands.collect();
@@ -226,7 +271,7 @@ async fn send(
         [] => return Ok(Vec::new()),
         // A pipeline copies its commands, and its reply is an array.
         [command] => {
-            return match command.query_async(&mut store.reads()).await {
+            return match command.query_async(&mut servers.connection(store)).await {
                 // Without a code it is the error of the connection.
                 Err(error) if error.code().is_none() => Err(error.into()),
                 reply => Ok(vec![reply]),
@@ -239,7 +284,7 @@ async fn send(
         pipeline.add_command(command.clone());
     }
     pipeline.ignore_errors();
-    Ok(pipeline.query_async(&mut store.reads()).await?)
+    Ok(pipeline.query_async(&mut servers.connection(store)).await?)
 }
 
 /// The commands that read the counters with these indexes.

@@ -1,7 +1,7 @@
 //! Executes reads. Each is one round trip to each node, and a second one to check counters of 0 that may be lost (`suspects`).
 
 use super::cached_page::CachedPage;
-use super::fields::{self, CountersToRead, PageReplies, read_fields, read_page};
+use super::fields::{self, CountersToRead, PageReplies, read_replica_page};
 use super::suspects::rebuild_lost;
 use super::verify_users::{self, UserVerifier};
 use crate::domain::config::{BUILT_IN_COUNTERS, Order, USER};
@@ -117,8 +117,14 @@ impl Queries {
             let fields = &selections[index].1;
             page.add(entity, fields.len(), || fields.to_read(&locator, entity));
         }
-        let mut fields = read_fields(&self.store, page.to_read()).await?;
-        rebuild_lost(&self.rebuilder, page.missing(), &mut fields, trace_id).await;
+        let mut fields = self.read_page(page.to_read(), &[]).await?.fields;
+        rebuild_lost(
+            (&self.store, &self.rebuilder),
+            page.missing(),
+            &mut fields,
+            trace_id,
+        )
+        .await;
         let counts = selected.iter().zip(page.complete(fields)?);
         Ok(counts
             .map(|(index, fields)| Ok(selections[*index].1.counts(&fields?)))
@@ -130,13 +136,13 @@ impl Queries {
         Locator::of(&self.store)
     }
 
-    /// Reads counters and sends other read-only calls, in one pipeline.
+    /// Reads counters and sends other read-only calls, in one pipeline. The replies may be as old as `redis.max_staleness_ms`.
     pub(super) async fn read_page(
         &self,
         counters: &[CountersToRead],
         calls: &[RedisCall],
     ) -> Result<PageReplies, StoreError> {
-        read_page(&self.store, counters, calls).await
+        read_replica_page(&self.store, counters, calls).await
     }
 
     /// The fields of metrics in the schema of an entity's type; all fields if `metrics` is empty.
@@ -205,7 +211,7 @@ impl Queries {
                 min_len: BUILT_IN_COUNTERS.len(),
             })
             .collect();
-        let mut users = read_fields(&self.store, &to_read).await?;
+        let mut users = self.read_page(&to_read, &[]).await?.fields;
         let etype = Name::new(USER).map_err(|error| StoreError::Unexpected(error.to_string()))?;
         let entities = uids.iter().map(|uid| Entity {
             etype: etype.clone(),
@@ -214,7 +220,7 @@ impl Queries {
         let entities: Vec<Entity> = entities.collect();
         let entities: Vec<&Entity> = entities.iter().collect();
         let page = (&entities[..], &to_read[..]);
-        rebuild_lost(&self.rebuilder, page, &mut users, trace_id).await;
+        rebuild_lost((&self.store, &self.rebuilder), page, &mut users, trace_id).await;
         self.verifier.add(uids);
         let users = users.into_iter();
         Ok(users.map(|fields| Ok(selection.counts(&fields?))).collect())
@@ -251,7 +257,10 @@ impl Queries {
         self.check_batch_size(limit)?;
         self.hot.record_reads(std::slice::from_ref(entity));
         match metric.order {
-            Order::Id => self.users_by_id((name, facts), entity, cursor, limit).await,
+            Order::Id => {
+                let entity = (entity, PageSource::Any);
+                self.users_by_id((name, facts), entity, cursor, limit).await
+            }
             Order::Time => {
                 self.users_by_time((name, facts), entity, cursor, limit)
                     .await
@@ -263,13 +272,18 @@ impl Queries {
     pub(super) async fn users_by_id(
         &self,
         (metric, facts): (&Name, &dyn FactStore),
-        entity: &Entity,
+        (entity, from): (&Entity, PageSource),
         cursor: Option<&str>,
         limit: usize,
     ) -> Result<FactPage, Problem> {
         let call = facts.page(metric, entity, cursor, limit);
         let call = call.map_err(|InvalidCursor| invalid_cursor(cursor))?;
-        let reply = call.send_read(&self.store).await?;
+        let reply = match from {
+            PageSource::Any if facts.has_portable_cursors() => {
+                call.send_replica_read(&self.store).await?
+            }
+            _ => call.send_read(&self.store).await?,
+        };
         Ok(facts.decode_page(reply, cursor, limit)?)
     }
 
@@ -284,6 +298,15 @@ impl Queries {
         }
         Ok(())
     }
+}
+
+/// Which servers answer a page of users.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum PageSource {
+    /// Also replicas, if `redis.read_from` says so.
+    Any,
+    /// The primary: the page continues another one, which may be newer than the data of a replica.
+    Primary,
 }
 
 /// The problem of a cursor that no page returned.

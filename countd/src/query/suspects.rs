@@ -2,9 +2,10 @@
 //! when they are read.
 
 use super::field_values::{Fields, Length};
-use super::fields::CountersToRead;
+use super::fields::{CountersToRead, read_fields};
 use crate::domain::error::StoreError;
 use crate::domain::ids::Entity;
+use crate::redis::store::Store;
 use crate::repair::{Rebuilder, SuspectObject};
 use futures_util::future::join_all;
 
@@ -13,7 +14,7 @@ const CONCURRENCY: usize = 16;
 
 /// Rebuilds those counters of a page that were lost, for a request with this trace ID. If that fails, they stay as they were read.
 pub(super) async fn rebuild_lost(
-    rebuilder: &Rebuilder,
+    (store, rebuilder): (&Store, &Rebuilder),
     (entities, counters): (&[&Entity], &[CountersToRead]),
     page: &mut [Result<Fields, StoreError>],
     trace_id: &str,
@@ -36,6 +37,21 @@ pub(super) async fn rebuild_lost(
                 lost.extend(zeros.filter_map(|(at, has_facts)| has_facts.then_some(at)));
             }
             Err(error) => tracing::warn!(%error, "counters of 0 cannot be verified now"),
+        }
+    }
+    if store.reads_from_replicas() && !lost.is_empty() {
+        let suspects = std::mem::take(&mut lost);
+        read_again(store, &suspects, counters, page).await;
+        for at in suspects {
+            match &page[at] {
+                // The primary has not lost them: the replica did not have them yet.
+                Ok(fields) if is_complete(fields) => {
+                    if fields.length == Length::Unknown {
+                        objects.push(at);
+                    }
+                }
+                _ => lost.push(at),
+            }
         }
     }
     if !objects.is_empty() {
@@ -62,5 +78,29 @@ pub(super) async fn rebuild_lost(
                 page[*at] = Ok(values.to_vec().into());
             }
         }
+    }
+}
+
+/// Whether the counters are neither 0 nor known to be too short.
+fn is_complete(fields: &Fields) -> bool {
+    fields.length != Length::TooShort && fields.iter().any(|count| *count > 0)
+}
+
+/// Replaces these counters of a page by those of the primaries. If that fails, they stay as they were read.
+async fn read_again(
+    store: &Store,
+    suspects: &[usize],
+    counters: &[CountersToRead],
+    page: &mut [Result<Fields, StoreError>],
+) {
+    let to_read = suspects.iter().map(|at| counters[*at].clone());
+    let to_read: Vec<CountersToRead> = to_read.collect();
+    match read_fields(store, &to_read).await {
+        Ok(current) => {
+            for (at, fields) in suspects.iter().zip(current) {
+                page[*at] = fields;
+            }
+        }
+        Err(error) => tracing::warn!(%error, "counters of a replica cannot be verified now"),
     }
 }

@@ -3,7 +3,7 @@
 //! A cursor names the part of the timeline in which the previous page ended: `t{time}.{id}` among the facts with times, `n{cursor}` in the
 //! older facts with numeric IDs, `s{cursor}` in the other older facts, and `i{time}.{cursor}` in the facts of an entity.
 
-use super::reads::{Queries, invalid_cursor};
+use super::reads::{PageSource, Queries, invalid_cursor};
 use crate::domain::error::{Problem, StoreError};
 use crate::domain::ids::{Entity, Id, Name};
 use crate::domain::keys::TimelineKeys;
@@ -143,7 +143,9 @@ impl Queries {
 
     async fn newest_facts(&self, keys: &TimelineKeys) -> Result<NewestFacts, Problem> {
         let call = read_call(keys, self.store.backend());
-        Ok(timeline::decode(call.send_read(&self.store).await?)?)
+        Ok(timeline::decode(
+            call.send_replica_read(&self.store).await?,
+        )?)
     }
 
     /// Up to `limit` older facts of a timeline: those with numeric IDs in descending order, then the others.
@@ -240,7 +242,12 @@ impl Queries {
                 break;
             }
             let found = self
-                .users_by_id((metric, facts), entity, from.as_deref(), left)
+                .users_by_id(
+                    (metric, facts),
+                    (entity, PageSource::Primary),
+                    from.as_deref(),
+                    left,
+                )
                 .await
                 .map_err(|problem| match problem {
                     Problem::Malformed(_) => invalid_cursor(cursor),

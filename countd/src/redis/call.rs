@@ -222,12 +222,37 @@ impl RedisCall {
         self.send_on(store.commands()).await
     }
 
+    /// Sends a call whose effect is confirmed, to a client for example: returns when it is as safe as `redis.ack` requires.
+    ///
+    /// # Errors
+    /// The error of the server or the connection, or the effect is not safe.
+    pub async fn send_confirmed(&self, store: &Store) -> Result<Value, RedisError> {
+        self.send_on(store.writes()).await
+    }
+
     /// Sends a call that writes nothing. It is retried once if its connection was lost.
     ///
     /// # Errors
     /// The error of the server or the connection.
     pub async fn send_read(&self, store: &Store) -> Result<Value, RedisError> {
         self.send_on(store.reads()).await
+    }
+
+    /// Sends a call that writes nothing, and whose reply may be as old as `redis.max_staleness_ms`.
+    ///
+    /// # Errors
+    /// The error of the server or the connection.
+    pub async fn send_replica_read(&self, store: &Store) -> Result<Value, RedisError> {
+        let mut connection = store.replica_reads();
+        let reply: Result<Value, RedisError> = self.cmd.query_async(&mut connection).await;
+        match (reply, self.script) {
+            (Err(error), Some(code)) if is_no_script(&error) => {
+                // Into the replicas, too. The next call finds it there.
+                code.script.load_async(&mut connection).await?;
+                self.send_read(store).await
+            }
+            (reply, _) => reply,
+        }
     }
 
     async fn send_on(&self, mut connection: impl ConnectionLike) -> Result<Value, RedisError> {

@@ -1,5 +1,7 @@
 //! Access to Redis: the connection to one server or to the nodes of a cluster, commands, scripts, and the permissions they require.
 
+pub mod ack;
+pub mod address;
 pub mod author;
 pub mod call;
 pub mod cluster;
@@ -12,6 +14,7 @@ mod nodes;
 pub mod permissions;
 pub mod processes;
 pub mod rank;
+pub mod replicas;
 mod retry;
 pub mod run_id;
 pub mod script;

@@ -5,12 +5,15 @@ use super::layout::{self, Purpose, StoredLayout};
 use super::layout_cell::LayoutCell;
 pub use super::nodes::NodeMap;
 use super::retry::RetryReads;
-use crate::domain::config::Config;
+use crate::domain::config::{Ack, Config, ReadFrom};
 use crate::domain::error::{ConnectError, StoreError};
 use crate::domain::ids::Name;
 use crate::domain::keys::{Keys, PartitionHash};
-use crate::redis::cluster::{self, Address, Cluster, Commands};
+use crate::redis::ack::{self, AckRule};
+use crate::redis::address::Address;
+use crate::redis::cluster::{self, Cluster, Commands, Server};
 use crate::redis::permissions::Permissions;
+use crate::redis::replicas::{self, Primaries, Replicas};
 use crate::redis::script::CounterBackend;
 use futures_util::future::select_ok;
 use redis::aio::{ConnectionLike, ConnectionManager, ConnectionManagerConfig};
@@ -40,6 +43,11 @@ pub const LIBRARY_PERMISSIONS: &[&str] = &["FUNCTION LIST"];
 pub struct Store {
     client: Client,
     commands: Commands,
+    /// For writes that are confirmed.
+    writes: Commands,
+    ack: Ack,
+    /// For reads that replicas may answer, if they may.
+    replica_reads: Option<Commands>,
     timeout: Duration,
     keys: Keys,
     layout: Arc<LayoutCell>,
@@ -69,10 +77,34 @@ impl Store {
         let info = server_info(&mut first).await?;
         let tagged = info.lines().any(|l| l.trim_end() == "cluster_enabled:1");
         let (mut commands, has_module) = match tagged {
-            true => connect_cluster(&client, seeds, manager).await?,
+            true => connect_cluster(&client, seeds, manager.clone()).await?,
             false if !seeds.is_empty() => return Err(ConnectError::Seeds(settings.url.clone())),
-            false => (Commands::Server(first), has_module_loaded(&info)),
+            false => (
+                Commands::Server(Server::new(first)),
+                has_module_loaded(&info),
+            ),
         };
+        for mut server in commands.servers()? {
+            ack::check_server(&mut server, settings).await?;
+        }
+        let writes = match AckRule::configured(settings) {
+            None => commands.clone(),
+            Some(rule) => {
+                let manager = manager.clone();
+                // Waiting is a part of the response time.
+                let manager = manager.set_response_timeout(Some(timeout + rule.timeout()));
+                commands.acked(&client, manager, rule)?
+            }
+        };
+        let replica_reads = (settings.read_from == ReadFrom::Replica).then(|| {
+            let known = commands.clone();
+            let primaries = Primaries {
+                is_cluster: tagged,
+                servers: Box::new(move || known.addressed_servers().unwrap_or_default()),
+            };
+            let replicas = Replicas::new(primaries, &client, settings, manager);
+            commands.with_replicas(Arc::new(replicas))
+        });
         let keys = |hash| Keys::new(config.log.partitions, tagged, hash);
         // The key of the layout does not depend on the hash.
         let any_keys = keys(PartitionHash::Murmur2);
@@ -91,6 +123,9 @@ impl Store {
         Ok(Store {
             client,
             commands,
+            writes,
+            ack: settings.ack,
+            replica_reads,
             timeout,
             keys: keys(layout.hash),
             backend: layout.backend,
@@ -104,8 +139,12 @@ impl Store {
     pub fn required_permissions(&self) -> Permissions {
         let mut permissions =
             Permissions::of_commands(PERMISSIONS).and(layout::required_permissions());
+        permissions = permissions.and(Permissions::of_commands(ack::permissions(self.ack)));
+        if self.replica_reads.is_some() {
+            permissions = permissions.and(replicas::required_permissions(self.keys.tagged()));
+        }
         if self.keys.tagged() {
-            permissions = permissions.and(Permissions::of_commands(cluster::PERMISSIONS));
+            permissions = permissions.and(cluster::required_permissions());
         }
         if self.client.get_connection_info().redis_settings().db() != 0 {
             permissions = permissions.and(Permissions::of_commands(&["SELECT 0"]));
@@ -118,10 +157,7 @@ impl Store {
     /// # Errors
     /// The address of a node is invalid.
     pub fn servers(&self) -> Result<Vec<ConnectionManager>, StoreError> {
-        match &self.commands {
-            Commands::Server(server) => Ok(vec![server.clone()]),
-            Commands::Cluster(cluster) => Ok(cluster.masters()?),
-        }
+        Ok(self.commands.servers()?)
     }
 
     /// The last known mapping of partitions to nodes.
@@ -138,9 +174,27 @@ impl Store {
         LatencyRecorder(self.commands.clone())
     }
 
+    /// The connections for writes that are confirmed, to a client or by removing what was written from elsewhere. A reply is returned once
+    /// everything that its server has executed until then is as safe as `redis.ack` requires.
+    pub fn writes(&self) -> LatencyRecorder<Commands> {
+        LatencyRecorder(self.writes.clone())
+    }
+
     /// The shared connection for read-only commands, which are retried once if the connection is lost.
     pub fn reads(&self) -> RetryReads<LatencyRecorder<Commands>> {
         RetryReads(self.commands())
+    }
+
+    /// Whether replicas may answer [`replica_reads`](Self::replica_reads).
+    pub fn reads_from_replicas(&self) -> bool {
+        self.replica_reads.is_some()
+    }
+
+    /// The shared connection for reads that may be as old as `redis.max_staleness_ms`. Nothing may be decided from their replies that
+    /// changes data.
+    pub fn replica_reads(&self) -> RetryReads<LatencyRecorder<Commands>> {
+        let commands = self.replica_reads.as_ref().unwrap_or(&self.commands);
+        RetryReads(LatencyRecorder(commands.clone()))
     }
 
     /// The server's address and credentials, for dedicated connections.

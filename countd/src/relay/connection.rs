@@ -1,28 +1,18 @@
-//! A connection to the database, and the steps of a transaction.
+//! The steps of a transaction.
 
 use super::error::RelayError;
 use super::row::{OutboxRow, storable};
 use super::statements::Statements;
+use crate::database::{Driver, Session, within};
 use crate::domain::config::{DatabaseKind, RelayConfig};
-use sqlx::mysql::{MySqlConnectOptions, MySqlConnection};
-use sqlx::postgres::{PgConnectOptions, PgConnection};
-use sqlx::{AssertSqlSafe, ColumnIndex, ConnectOptions, Database, Decode, Row};
+use sqlx::{AssertSqlSafe, ColumnIndex, Database, Decode, Row};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The SQLSTATE class of statements that cannot succeed: no such table or column, or no permission.
-const INVALID_STATEMENT: &str = "42";
-
 /// A connection. After an error it must be dropped: the server then rolls its transaction back.
 pub struct Connection {
-    driver: Driver,
+    session: Session,
     statements: Arc<Statements>,
-    timeout: Duration,
-}
-
-enum Driver {
-    Postgres(PgConnection),
-    MySql(MySqlConnection),
 }
 
 impl Connection {
@@ -35,27 +25,10 @@ impl Connection {
         config: &RelayConfig,
         statements: &Arc<Statements>,
     ) -> Result<Connection, RelayError> {
-        let url = config.url.expose();
-        let timeout = config.timeout();
-        let connected = async {
-            Ok::<_, sqlx::Error>(match kind {
-                DatabaseKind::Postgres => {
-                    let options: PgConnectOptions = url.parse()?;
-                    let options = options.application_name("countd relay");
-                    // Statements have thousands of keys.
-                    Driver::Postgres(options.disable_statement_logging().connect().await?)
-                }
-                DatabaseKind::MySql => {
-                    let options: MySqlConnectOptions = url.parse()?;
-                    Driver::MySql(options.disable_statement_logging().connect().await?)
-                }
-            })
-        };
-        let driver = tokio::time::timeout(timeout, connected).await;
+        let session = Session::open(kind, &config.url, "countd relay", config.timeout());
         Ok(Connection {
-            driver: driver.map_err(|_| RelayError::Timeout(timeout))??,
+            session: session.await?,
             statements: Arc::clone(statements),
-            timeout,
         })
     }
 
@@ -65,8 +38,8 @@ impl Connection {
     /// [`RelayError::Table`] if a table cannot be used; other errors if the database is unavailable.
     pub async fn check(&mut self) -> Result<(), RelayError> {
         for statement in self.statements.checks() {
-            match self.execute(statement).await {
-                Err(RelayError::Database(error)) if is_invalid_statement(&error) => {
+            match self.session.execute(statement).await {
+                Err(error) if error.is_invalid_statement() => {
                     return Err(RelayError::Table(error));
                 }
                 checked => checked?,
@@ -81,11 +54,13 @@ impl Connection {
     /// The database failed, or a key is not an integer.
     pub async fn begin(&mut self) -> Result<Vec<OutboxRow>, RelayError> {
         // Longer than the longest wait between two statements of a transaction: for Redis, and for the batches before.
-        let idle = self.timeout.max(Duration::from_secs(30)) * 4;
-        self.execute(self.statements.begin(idle)).await?;
+        let timeout = self.session.timeout();
+        self.session
+            .begin(timeout.max(Duration::from_secs(30)) * 4)
+            .await?;
         let statement = AssertSqlSafe(self.statements.next_rows());
         let rows = async {
-            match &mut self.driver {
+            match &mut self.session.driver {
                 Driver::Postgres(connection) => {
                     let rows = sqlx::raw_sql(statement).fetch_all(connection).await?;
                     rows.iter().map(decode).collect()
@@ -96,7 +71,7 @@ impl Connection {
                 }
             }
         };
-        within(self.timeout, rows).await
+        Ok(within(timeout, rows).await?)
     }
 
     /// Moves rows to the table of dead rows.
@@ -104,11 +79,12 @@ impl Connection {
     /// # Errors
     /// The database failed.
     pub async fn set_aside(&mut self, dead: &[(i64, String)]) -> Result<(), RelayError> {
+        let timeout = self.session.timeout();
         for (key, reason) in dead {
             let (sql, reason) = (self.statements.copy_dead(), storable(reason));
             let sql = AssertSqlSafe(sql);
             let copied = async {
-                Ok(match &mut self.driver {
+                Ok(match &mut self.session.driver {
                     Driver::Postgres(connection) => {
                         let copy = sqlx::query(sql).bind(reason).bind(*key);
                         copy.execute(connection).await?.rows_affected()
@@ -119,7 +95,7 @@ impl Connection {
                     }
                 })
             };
-            check_changed(within(self.timeout, copied).await?, 1)?;
+            check_changed(within(timeout, copied).await?, 1)?;
         }
         let keys: Vec<i64> = dead.iter().map(|(key, _)| *key).collect();
         self.change(self.statements.delete(&keys), keys.len()).await
@@ -138,7 +114,7 @@ impl Connection {
     /// # Errors
     /// The database failed. Whether it has committed is unknown.
     pub async fn commit(&mut self) -> Result<(), RelayError> {
-        self.execute("COMMIT".to_owned()).await.map(drop)
+        Ok(self.session.commit().await?)
     }
 
     /// Rolls the transaction back.
@@ -146,38 +122,15 @@ impl Connection {
     /// # Errors
     /// The database failed.
     pub async fn roll_back(&mut self) -> Result<(), RelayError> {
-        self.execute("ROLLBACK".to_owned()).await.map(drop)
+        Ok(self.session.roll_back().await?)
     }
 
     async fn change(&mut self, statement: String, rows: usize) -> Result<(), RelayError> {
         if rows == 0 {
             return Ok(());
         }
-        check_changed(self.execute(statement).await?, rows as u64)
+        check_changed(self.session.execute(statement).await?, rows as u64)
     }
-
-    /// Executes a statement without parameters. Returns the number of rows that it changed.
-    async fn execute(&mut self, statement: String) -> Result<u64, RelayError> {
-        let statement = sqlx::raw_sql(AssertSqlSafe(statement));
-        let executed = async {
-            Ok(match &mut self.driver {
-                Driver::Postgres(connection) => {
-                    statement.execute(connection).await?.rows_affected()
-                }
-                Driver::MySql(connection) => statement.execute(connection).await?.rows_affected(),
-            })
-        };
-        within(self.timeout, executed).await
-    }
-}
-
-/// Fails if a call to the database takes longer than the timeout.
-async fn within<T>(
-    timeout: Duration,
-    call: impl Future<Output = Result<T, sqlx::Error>>,
-) -> Result<T, RelayError> {
-    let reply = tokio::time::timeout(timeout, call).await;
-    Ok(reply.map_err(|_| RelayError::Timeout(timeout))??)
 }
 
 fn check_changed(changed: u64, expected: u64) -> Result<(), RelayError> {
@@ -185,12 +138,6 @@ fn check_changed(changed: u64, expected: u64) -> Result<(), RelayError> {
         true => Ok(()),
         false => Err(RelayError::Unsettled { changed, expected }),
     }
-}
-
-/// Whether a repetition of a statement cannot succeed.
-fn is_invalid_statement(error: &sqlx::Error) -> bool {
-    let code = error.as_database_error().and_then(|error| error.code());
-    code.is_some_and(|code| code.starts_with(INVALID_STATEMENT))
 }
 
 /// Decodes a row of [`Statements::next_rows`]. A value that is not a text does not fail the batch.

@@ -1,7 +1,7 @@
 //! Errors of the relay.
 
+use crate::database::DatabaseError;
 use crate::domain::error::Problem;
-use std::time::Duration;
 
 /// Why the relay stops, or why a batch failed. A failed batch is read again.
 #[derive(Debug, thiserror::Error)]
@@ -11,13 +11,10 @@ pub enum RelayError {
     NoDatabase,
     /// The tables cannot be used. A retry cannot succeed.
     #[error("the outbox table cannot be used: {0}")]
-    Table(sqlx::Error),
-    /// The database is unavailable, or rejected a statement.
-    #[error("the database failed: {0}")]
-    Database(#[from] sqlx::Error),
-    /// The database did not reply within `relay.timeout_ms`.
-    #[error("the database did not reply within {} ms", .0.as_millis())]
-    Timeout(Duration),
+    Table(DatabaseError),
+    /// The database is unavailable, rejected a statement, or did not reply within `relay.timeout_ms`.
+    #[error(transparent)]
+    Database(#[from] DatabaseError),
     /// The events could not be validated or appended.
     #[error("the log failed: {0}")]
     Log(#[from] Problem),

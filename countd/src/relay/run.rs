@@ -122,10 +122,10 @@ impl Relay {
                     tracing::info!(database = ?self.kind, table, "relaying");
                     return Ok(());
                 }
-                Err(
-                    error @ (RelayError::Table(_)
-                    | RelayError::Database(sqlx::Error::Configuration(_))),
-                ) => return Err(error),
+                Err(error @ RelayError::Table(_)) => return Err(error),
+                Err(RelayError::Database(error)) if error.is_configuration() => {
+                    return Err(error.into());
+                }
                 Err(error) => report(&error),
             }
             tokio::time::sleep(backoff.next_delay()).await;

@@ -1,9 +1,9 @@
 //! The SQL statements on the outbox table. Names come from the configuration, which permits only letters, digits and `_`; keys are
 //! integers. All other values are parameters.
 
+use crate::database::quoted;
 use crate::domain::config::{DatabaseKind, RelayConfig, SentRows};
 use std::fmt::Write;
-use std::time::Duration;
 
 /// The columns of an event, in the order of [`OutboxRow`](super::row::OutboxRow).
 pub const COLUMNS: [&str; 5] = [
@@ -27,13 +27,7 @@ pub struct Statements {
 impl Statements {
     /// The statements for the configured table.
     pub fn new(kind: DatabaseKind, config: &RelayConfig) -> Statements {
-        let quoted = |name: &str| {
-            let parts = name.split('.').map(|part| match kind {
-                DatabaseKind::Postgres => format!("\"{part}\""),
-                DatabaseKind::MySql => format!("`{part}`"),
-            });
-            parts.collect::<Vec<_>>().join(".")
-        };
+        let quoted = |name: &str| quoted(kind, name);
         Statements {
             kind,
             table: quoted(&config.table),
@@ -58,21 +52,6 @@ impl Statements {
             ),
             format!("SELECT {columns}, reason FROM {} WHERE 1 = 0", self.dead),
         ]
-    }
-
-    /// Begins a transaction. A stricter isolation would fail under load (PostgreSQL), or lock the gap in which clients insert (MySQL). In
-    /// `idle` the server ends a transaction whose relay has vanished.
-    pub fn begin(&self, idle: Duration) -> String {
-        match self.kind {
-            DatabaseKind::Postgres => format!(
-                "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL idle_in_transaction_session_timeout = {}",
-                idle.as_millis()
-            ),
-            DatabaseKind::MySql => format!(
-                "SET SESSION wait_timeout = {}; SET TRANSACTION ISOLATION LEVEL READ COMMITTED; START TRANSACTION",
-                idle.as_secs().max(1)
-            ),
-        }
     }
 
     /// Locks and reads the next rows: the key, and the columns as text.

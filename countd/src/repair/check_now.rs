@@ -242,7 +242,7 @@ fn call(
         cmd.arg(row).arg(len).arg(min_len);
         cmd.arg(check.entity.etype.as_str())
             .arg(check.entity.eid.as_str());
-        cmd.arg(match (store.layout().archives, check.feeds_author) {
+        cmd.arg(match (store.layout().journals(), check.feeds_author) {
             (true, _) => Journal::of_changes(&check.entity, Cause::Repair, now),
             (false, true) => NewAuthor::unchanged(&check.entity).to_json(),
             (false, false) => String::new(),

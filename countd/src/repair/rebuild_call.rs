@@ -74,7 +74,7 @@ impl Shared {
             content = changed.contents().concat();
         }
         let feeds_author = of.fields.iter().any(|field| field.feeds_author);
-        let entry = match (self.store.layout().archives, feeds_author) {
+        let entry = match (self.store.layout().journals(), feeds_author) {
             (true, _) => Journal::of_changes(entity, Cause::Repair, now_ms()),
             (false, true) => NewAuthor::unchanged(entity).to_json(),
             (false, false) => String::new(),

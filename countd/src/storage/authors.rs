@@ -131,11 +131,11 @@ impl Authors {
         let mut call = RedisCall::script(PUT.on(self.store.backend()), named.keys());
         named.add_arguments(&mut call.cmd);
         self.forget(entity);
-        let reply = match call.send(&self.store).await {
+        let reply = match call.send_confirmed(&self.store).await {
             // A rejected append has no effect.
             Err(error) if rejected_by_foreign_last_id(&error) => {
                 renumber(&self.store, self.store.keys().of_entity(entity)).await?;
-                call.send(&self.store).await
+                call.send_confirmed(&self.store).await
             }
             reply => reply,
         };

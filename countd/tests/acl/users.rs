@@ -168,6 +168,7 @@ fn printed_users_may_do_everything(store: TestStore) {
             "counting-serve",
             "counting-consume",
             "counting-relay",
+            "counting-sink",
             "counting"
         ]
     );

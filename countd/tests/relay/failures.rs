@@ -1,7 +1,7 @@
 //! The database or Redis is away, or cannot be used.
 
-use super::database::{Kind, PASSWORD};
-use super::{Shop, config, for_each_database};
+use super::{Shop, config};
+use crate::support::database::{Kind, PASSWORD, for_each_database};
 use crate::support::{metric, printed, run};
 use countint_tests::wait_until;
 

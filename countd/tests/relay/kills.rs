@@ -1,7 +1,7 @@
 //! Processes and servers are killed with SIGKILL.
 
-use super::database::Kind;
-use super::{Shop, for_each_database};
+use super::Shop;
+use crate::support::database::{Kind, for_each_database};
 use crate::support::invariants::assert_invariants;
 use crate::support::{metric, wait_until_drained};
 use countint_tests::wait_until;

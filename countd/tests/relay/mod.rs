@@ -1,6 +1,5 @@
 //! `countd relay` with real databases: each event of an outbox table counts exactly once, whatever is killed.
 
-mod database;
 mod failures;
 mod kills;
 mod order;
@@ -8,22 +7,13 @@ mod poison;
 mod settings;
 mod sharing;
 
+use crate::support::database::{Database, Kind, PASSWORD, for_each_database};
 use crate::support::{Api, Countd, Settings, metric, wait_until_drained};
 use countint_tests::{Server, page, wait_until};
-use database::{Database, Kind, PASSWORD};
 
 const PARTITIONS: u16 = 8;
 /// The number of notes.
 const NOTES: u64 = 20;
-
-/// Defines a test of each function for each kind of database.
-macro_rules! for_each_database {
-    ($($case:ident)*) => {
-        mod postgres { $( #[test] fn $case() { super::$case($crate::relay::database::Kind::Postgres); } )* }
-        mod mariadb { $( #[test] fn $case() { super::$case($crate::relay::database::Kind::MariaDb); } )* }
-    };
-}
-use for_each_database;
 
 /// An application's database with an outbox table, Redis, and a process that serves and consumes.
 struct Shop {

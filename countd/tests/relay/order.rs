@@ -1,7 +1,7 @@
 //! One relay appends events in the order of the key.
 
-use super::database::Kind;
-use super::{NOTES, PARTITIONS, Shop, for_each_database, payload, row};
+use super::{NOTES, PARTITIONS, Shop, payload, row};
+use crate::support::database::{Kind, for_each_database};
 use countint_tests::reply;
 
 /// The `event_id`s of a printed log, which are numbers.

@@ -1,7 +1,7 @@
 //! Rows that cannot be counted are set aside with the reason, and do not stop the others.
 
-use super::database::Kind;
-use super::{Shop, for_each_database, payload, row};
+use super::{Shop, payload, row};
+use crate::support::database::{Kind, for_each_database};
 use crate::support::{metric, printed, run};
 use countint_tests::page;
 

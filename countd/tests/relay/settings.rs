@@ -1,7 +1,7 @@
 //! Tables of other forms, the Redis user, and the limit of uncounted events.
 
-use super::database::{Database, Kind};
-use super::{PARTITIONS, Shop, for_each_database};
+use super::{PARTITIONS, Shop};
+use crate::support::database::{Database, Kind, for_each_database};
 use crate::support::{Countd, Settings, printed, run, wait_until_drained};
 use countint_tests::{reply, wait_until};
 

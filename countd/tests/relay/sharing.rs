@@ -1,7 +1,7 @@
 //! Several relays share a table.
 
-use super::database::Kind;
-use super::{Shop, for_each_database};
+use super::Shop;
+use crate::support::database::{Kind, for_each_database};
 use crate::support::metric;
 use countint_tests::wait_until;
 

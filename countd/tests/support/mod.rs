@@ -1,6 +1,7 @@
 //! Shared by the tests: countd as a process, an HTTP client, Redis servers, and a workload of concurrent clients with its model.
 
 mod api;
+pub mod database;
 mod drain;
 pub mod invariants;
 pub mod operations;

@@ -21,15 +21,16 @@ pub struct Countd {
 }
 
 /// The addresses of the commands. A process uses one of them.
-const LISTEN: [&str; 3] = [
+const LISTEN: [&str; 4] = [
     "COUNTD_HTTP__LISTEN",
     "COUNTD_CONSUMER__LISTEN",
     "COUNTD_RELAY__LISTEN",
+    "COUNTD_SINK__LISTEN",
 ];
 
 /// The settings of a process. The addresses of Redis and of the listener are added.
 pub struct Settings<'a> {
-    /// `all`, `serve`, `consume` or `relay`.
+    /// `all`, `serve`, `consume`, `relay` or `sink`.
     pub command: &'static str,
     /// The configuration file.
     pub config: &'a str,

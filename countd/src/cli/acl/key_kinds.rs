@@ -75,6 +75,7 @@ impl KeyKinds {
         let mut kinds = KeyKinds::default();
         let partition = |number: u16| number % keys.partitions();
         kinds.constant("layout", keys.layout());
+        kinds.add("ack", |n| keys.ack(partition(n)));
         kinds.constant("consumers", keys.consumers());
         kinds.constant("processes", keys.processes());
         kinds.constant("hot", keys.hot_processes());
@@ -91,6 +92,7 @@ impl KeyKinds {
         kinds.add("restored", |n| keys.restored_events(partition(n)));
         kinds.add("archived", |n| keys.archived(partition(n)));
         kinds.add("hold", |n| keys.archive_hold(partition(n)));
+        kinds.add("sink", |n| keys.sink_hold(partition(n)));
         kinds.add("outcomes", |n| keys.outcomes(partition(n)));
         kinds.add("dead", |n| keys.dead(partition(n)));
         kinds.add("out", |n| keys.outbox(partition(n)));
@@ -303,6 +305,7 @@ mod tests {
         );
         for (name, on_server, on_cluster) in [
             ("layout", "countd:layout", "countd:layout"),
+            ("ack", "countd:ack", "countd:ack:{*"),
             ("consumers", "countd:consumers", "countd:consumers"),
             ("processes", "countd:processes", "countd:processes"),
             ("migration", "countd:migrate", "countd:migrate"),

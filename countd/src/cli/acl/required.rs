@@ -24,7 +24,8 @@ use countd::redis::processes;
 use countd::redis::script::CounterBackend;
 use countd::redis::store::{LIBRARY_PERMISSIONS, Store};
 use countd::repair::{self, Rebuilder};
-use countd::storage::hot::HotTracker;
+use countd::sink;
+use countd::storage::hot::{HotList, HotTracker};
 use countd::storage::schema;
 
 /// The roles of a process.
@@ -36,6 +37,8 @@ pub struct Roles {
     pub consumes: bool,
     /// Relays an outbox table.
     pub relays: bool,
+    /// Keeps tables of facts and counters.
+    pub sinks: bool,
     /// Runs the commands for operators.
     pub operates: bool,
 }
@@ -46,6 +49,7 @@ impl Roles {
         serves: false,
         consumes: false,
         relays: false,
+        sinks: false,
         operates: false,
     };
 
@@ -54,6 +58,7 @@ impl Roles {
         serves: true,
         consumes: true,
         relays: true,
+        sinks: true,
         operates: true,
     };
 }
@@ -119,6 +124,7 @@ fn declared(
         declared.push((common.clone(), HotTracker::required_permissions()));
     }
     if roles.consumes {
+        declared.push((common.clone(), HotList::required_permissions()));
         declared.push((common.clone(), jobs::client_permissions()));
         declared.push((common.clone(), jobs::runner_permissions()));
         declared.push((common.clone(), log::consumer_permissions(keys.tagged())));
@@ -132,6 +138,9 @@ fn declared(
     }
     if roles.relays {
         declared.push((common.clone(), log::lag_permissions()));
+    }
+    if roles.sinks {
+        declared.push((common.clone(), sink::required_permissions()));
     }
     let has_console = roles.serves && config.http.console;
     if has_console {
@@ -210,6 +219,9 @@ fn declared(
         if roles.serves || roles.consumes {
             declared.push((kinds.clone(), Actions::required_permissions(backend)));
         }
+        if roles.sinks {
+            declared.push((kinds.clone(), sink::counter_permissions(backend)));
+        }
         if roles.serves {
             declared.push((kinds.clone(), adjustments::required_permissions(backend)));
             declared.push((kinds.clone(), Queries::required_permissions(backend)));
@@ -283,7 +295,7 @@ fn declared(
             if roles.consumes && (is_reverse || metric.order == Order::Time) {
                 declared.push((kinds.clone(), facts.contains_permissions()));
             }
-            if roles.serves || roles.consumes {
+            if roles.serves || roles.consumes || roles.sinks {
                 declared.push((kinds.clone(), facts.required_permissions()));
             }
             if roles.serves || roles.consumes {

@@ -12,10 +12,10 @@ const CONTAINERS: &[&str] = &["CLUSTER", "FUNCTION", "MEMORY", "SCRIPT", "XINFO"
 /// Commands that only read their keys. `EVALSHA` is not one: Redis requires permission to read and to write the keys of a script.
 const READ_ONLY: &[&str] = &["CINT.MREAD", "CTAB.PAGE", "GETRANGE", "HGETALL"];
 
-/// One command for each role: a user that serves, one that consumes, one that relays, and one that does all of it and runs the commands for
+/// One command for each role: a user that serves, one that consumes, one that relays, one that keeps tables, and one that does all of it and runs the commands for
 /// operators.
 pub fn setuser_commands(store: &Store, config: &Config, user: &str) -> Vec<String> {
-    let (serves, consumes, relays) = (true, true, true);
+    let (serves, consumes, relays, sinks) = (true, true, true, true);
     let roles = [
         (
             "-serve",
@@ -35,6 +35,13 @@ pub fn setuser_commands(store: &Store, config: &Config, user: &str) -> Vec<Strin
             "-relay",
             Roles {
                 relays,
+                ..Roles::NONE
+            },
+        ),
+        (
+            "-sink",
+            Roles {
+                sinks,
                 ..Roles::NONE
             },
         ),

@@ -1,29 +1,28 @@
 //! Aggregates the entries of a partition into a batch. No I/O.
 
 mod check;
+mod counting_rule;
 
-use super::authors::{ClassCredit, add_new_author};
+use super::authors::add_new_author;
 use super::batch::{Batch, PositionUpdate};
-use super::day_rule::DayRule;
 use super::dead_letter::{DeadLetter, preserve_payload};
 use super::decoder::{DecodedEntry, ReadFacts};
 use super::derived::{DerivedOutcome, add_derived};
-use super::increments::{EntityField, Increments, find_field};
+use super::increments::Increments;
 use super::journal::add_journal;
 use super::position::Position;
 use super::rules::Rules;
 use super::timeline_rule::TimelineRule;
 use super::timelines::Change;
-use crate::domain::config::{Role, USER, UserCounter};
 use crate::domain::day::Calendar;
 use crate::domain::event::{Event, now_ms};
-use crate::domain::event_class::{EventClassCache, has_entity_counter, schema_id};
+use crate::domain::event_class::EventClassCache;
 use crate::domain::ids::Id;
 use crate::domain::keys::Partition;
 use crate::log::archive::Outcome;
 use crate::log::{EntryKind, LogEntry};
-use crate::redis::layout::Authors;
 use check::add_check;
+use counting_rule::CountingRule;
 use std::collections::BTreeMap;
 
 /// An entry that would become a dead letter while dead letters cannot be written. It blocks its partition.
@@ -33,67 +32,6 @@ pub struct HeldEntry {
     pub offset: u64,
     /// Why it cannot be counted.
     pub reason: String,
-}
-
-/// The counters that the events of a class increment.
-struct CountingRule<'a> {
-    /// The entity's counter, or the reason why it does not exist.
-    field: Result<EntityField<'a>, String>,
-    /// Whether entities have a counter of the metric.
-    has_entity_counter: bool,
-    /// The users' counters that change with it.
-    feeds: Vec<(UserCounter, Role)>,
-    /// Whether its events name the authors that they credit.
-    authors_are_named: bool,
-    /// How its events credit the authors of their entities. `None` if the events name the authors, or the entities have none.
-    credit: Option<ClassCredit>,
-    /// The timelines that its facts change.
-    timelines: Option<TimelineRule>,
-    /// How its events count by day, if they do.
-    days: Option<DayRule>,
-}
-
-impl<'a> CountingRule<'a> {
-    fn of(event: &Event, increments: &mut Increments<'a>) -> CountingRule<'a> {
-        let config = increments.rules.config;
-        let metric = config.metrics.get(event.metric.as_str());
-        let name = metric.map_or(&event.metric, |(name, _)| name);
-        CountingRule {
-            credit: ClassCredit::of(event, increments),
-            timelines: TimelineRule::of(name, &increments.rules),
-            field: {
-                let schema = schema_id(event, config);
-                find_field((schema, &event.entity.etype), name, increments)
-            },
-            days: DayRule::of(event, name, increments),
-            has_entity_counter: has_entity_counter(&event.metric, config),
-            feeds: metric.map_or_else(Vec::new, |(_, metric)| {
-                let feeds = metric.users.iter();
-                feeds
-                    .filter_map(|feed| Some((config.users.counter(&feed.counter)?, feed.of)))
-                    .collect()
-            }),
-            authors_are_named: increments.rules.locator.layout().authors == Authors::Event,
-        }
-    }
-
-    /// The users' counters that an event changes by itself.
-    fn fed_counters<'e>(&self, event: &'e Event) -> impl Iterator<Item = (&'e Id, &UserCounter)> {
-        let is_corrected = |counter: &UserCounter| event.corrected.contains(counter.name());
-        let feeds = self.feeds.iter();
-        let feeds = feeds.filter(move |(counter, _)| !is_corrected(counter));
-        feeds.filter_map(|(counter, of)| Some((self.user_in_role(event, *of)?, counter)))
-    }
-
-    /// The user in a role of an event, if the event names one. The commit credits registered authors.
-    fn user_in_role<'e>(&self, event: &'e Event, role: Role) -> Option<&'e Id> {
-        match role {
-            Role::Actor => Some(&event.uid),
-            // Only a user is a target, whatever a foreign event says.
-            Role::Target => (event.entity.etype.as_str() == USER).then_some(&event.entity.eid),
-            Role::Author => event.author.as_ref().filter(|_| self.authors_are_named),
-        }
-    }
 }
 
 /// What is done with an event.

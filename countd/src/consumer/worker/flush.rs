@@ -178,7 +178,7 @@ impl Worker {
     /// that are due.
     fn complete(&mut self, batch: &Batch, forwards: bool) -> Vec<Acknowledgement> {
         record_commit(batch);
-        self.hot.add(&batch.sampled);
+        self.counted.add(&batch.sampled);
         if forwards || batch.writes_outbox() {
             let partitions = batch.positions.keys();
             partitions.for_each(|partition| self.outbox_relay.notify(*partition));

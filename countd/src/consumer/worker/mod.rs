@@ -10,4 +10,4 @@ mod repairs;
 mod run;
 mod state;
 
-pub use state::Worker;
+pub use state::{Shared, Worker};

@@ -9,8 +9,10 @@ use super::super::schemas::{load_schemas, load_user_schema};
 use super::state::Worker;
 use crate::domain::error::StoreError;
 use crate::domain::health::PartitionPart;
+use crate::domain::ids::Entity;
 use crate::domain::keys::Partition;
 use crate::log::{CountedLog, EntryKind, EventLog, LogEntry, PartitionEntries, trim_counted};
+use hashbrown::HashSet;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -33,6 +35,17 @@ fn first_entries(entries: &[LogEntry]) -> usize {
         events <= MAX_ADDED
     });
     within.count().max(1).min(entries.len())
+}
+
+/// Whether any entry has an event of one of these entities.
+fn counts_any(hot: &HashSet<Entity>, entries: &[DecodedEntry]) -> bool {
+    !hot.is_empty()
+        && entries.iter().any(|entry| match entry {
+            DecodedEntry::Event(event, _) => hot.contains(&event.entity),
+            // They have the same entity.
+            DecodedEntry::Group(events) => events.iter().take(1).any(|e| hot.contains(&e.entity)),
+            _ => false,
+        })
 }
 
 impl Worker {
@@ -79,7 +92,8 @@ impl Worker {
         let settings = &self.catalog.config.consumer;
         let linger = Duration::from_millis(settings.linger_ms);
         let progress = (self.has_caught_up, is_idle);
-        if self.accumulator.should_flush(settings, progress) {
+        let hot_age_ms = self.catalog.config.hot.max_batch_age_ms;
+        if (self.accumulator).should_flush(settings, hot_age_ms, progress) {
             self.has_caught_up = false;
             self.flush().await?;
         }
@@ -250,6 +264,7 @@ impl Worker {
         let dead_letter_failure = self.blocked.dead_letter_failure(group_id);
         let in_rows = self.in_rows.entry(group_id).or_default();
         let group = self.accumulator.group_mut(partition);
+        group.batch.counts_hot |= counts_any(&self.hot.load(), &decoded);
         let rules = Rules {
             config: &self.catalog.config,
             locator: &self.locator,

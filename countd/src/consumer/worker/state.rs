@@ -16,10 +16,22 @@ use crate::log::Streams;
 use crate::redis::store::Store;
 use crate::repair::{HotEntities, Rebuilder};
 use crate::storage::catalog::Catalog;
+use crate::storage::hot::HotList;
 use crate::storage::locator::Locator;
 use crate::storage::moves::TypesInRows;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
+
+/// What the workers of a process share.
+#[derive(Clone)]
+pub struct Shared {
+    /// The partitions that have failed.
+    pub health: Health,
+    /// The entities of the events that were counted.
+    pub counted: HotEntities,
+    /// The hot entities of all processes.
+    pub hot: HotList,
+}
 
 /// A task that reads and commits some of the process's partitions.
 pub struct Worker {
@@ -31,7 +43,8 @@ pub struct Worker {
     pub(super) rebuilder: Rebuilder,
     /// The types whose damaged counters are repaired, by the layout of `locator`. That of users stands for the counters of users.
     pub(super) repaired_types: HashSet<Name>,
-    pub(super) hot: HotEntities,
+    pub(super) counted: HotEntities,
+    pub(super) hot: HotList,
     pub(super) health: Health,
     pub(super) log: Streams,
     pub(super) assignment: WorkerAssignment,
@@ -51,7 +64,11 @@ impl Worker {
     pub fn new(
         store: Store,
         catalog: Catalog,
-        (health, hot): (Health, HotEntities),
+        Shared {
+            health,
+            counted,
+            hot,
+        }: Shared,
         number: usize,
         assigned: AssignedPartitions,
     ) -> Worker {
@@ -77,6 +94,7 @@ impl Worker {
             store,
             catalog,
             health,
+            counted,
             hot,
         }
     }

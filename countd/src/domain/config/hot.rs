@@ -21,6 +21,8 @@ pub struct HotConfig {
     pub max_entities: usize,
     /// How long counters of hot entities are cached, in milliseconds; 0 for not at all.
     pub cache_ms: u64,
+    /// The maximum age of an accumulated batch with events of a hot entity under load, in milliseconds.
+    pub max_batch_age_ms: u64,
 }
 
 impl HotConfig {

@@ -10,11 +10,13 @@ use super::prefilter::PrefilterConfig;
 use super::ranks::RanksConfig;
 use super::rebuild::{CounterConfig, RebuildConfig};
 use super::reconcile::{AuditConfig, ReconcileConfig};
+use super::redis::RedisConfig;
 use super::relay::RelayConfig;
 use super::sections::{
     ChangesConfig, ConsumerConfig, DEMO_METRICS, DEMO_TYPE, DeadLettersConfig, DedupConfig,
-    FactsConfig, HttpConfig, LogConfig, RedisConfig, TRUNCATED_PAYLOAD_BYTES,
+    FactsConfig, HttpConfig, LogConfig, TRUNCATED_PAYLOAD_BYTES,
 };
+use super::sink::SinkConfig;
 use super::storage::EntityConfig;
 use super::users::UsersConfig;
 use crate::domain::ids::Name;
@@ -72,6 +74,8 @@ pub struct Config {
     pub audit: AuditConfig,
     /// The relay of an outbox table.
     pub relay: RelayConfig,
+    /// The sink of facts and counters.
+    pub sink: SinkConfig,
     /// Fact stores.
     pub facts: FactsConfig,
     /// Counts by day.
@@ -130,7 +134,7 @@ impl Config {
 
     fn validate(&self) -> Result<(), ConfigError> {
         self.require_positive()?;
-        self.validate_redis()?;
+        self.redis.validate()?;
         self.validate_windows()?;
         self.validate_http()?;
         self.auth.validate()?;
@@ -149,6 +153,8 @@ impl Config {
         }
         self.log.archive.validate()?;
         self.relay.validate()?;
+        self.sink
+            .validate(|etype| self.schema_of(etype), &self.metrics)?;
         // A page of users reads all shards.
         if !(1..=1_000).contains(&self.facts.shards) {
             return Err(invalid("facts.shards", "must be 1 to 1000"));
@@ -204,16 +210,6 @@ impl Config {
         match settings.into_iter().find(|(_, value)| *value == 0) {
             Some((setting, _)) => Err(invalid(setting, "must be at least 1")),
             None => Ok(()),
-        }
-    }
-
-    fn validate_redis(&self) -> Result<(), ConfigError> {
-        match self.redis.seed_addresses() {
-            Some(_) => Ok(()),
-            None => Err(invalid(
-                "redis.seeds",
-                "must be addresses like \"redis-2:6379\"",
-            )),
         }
     }
 

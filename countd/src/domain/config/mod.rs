@@ -2,6 +2,7 @@
 
 mod archive;
 mod auth;
+mod database;
 mod days;
 mod error;
 mod hot;
@@ -12,14 +13,17 @@ mod prefilter;
 mod ranks;
 mod rebuild;
 mod reconcile;
+mod redis;
 mod relay;
 mod sections;
+mod sink;
 mod storage;
 mod type_rankings;
 mod users;
 
 pub use archive::ArchiveConfig;
 pub use auth::{AuthConfig, JwtConfig, Right, Token};
+pub use database::{DatabaseKind, DatabaseUrl};
 pub use days::DaysConfig;
 pub use error::ConfigError;
 pub use hot::HotConfig;
@@ -33,11 +37,13 @@ pub use prefilter::PrefilterConfig;
 pub use ranks::{Ranking, RanksConfig};
 pub use rebuild::{ArchiveRebuildConfig, CounterConfig, RebuildConfig};
 pub use reconcile::{AuditConfig, ReconcileConfig};
-pub use relay::{DatabaseKind, DatabaseUrl, RelayConfig, SentRows};
+pub use redis::{Ack, ReadFrom, RedisConfig};
+pub use relay::{RelayConfig, SentRows};
 pub use sections::{
     ChangesConfig, ConsumerConfig, DEMO_METRICS, DEMO_TYPE, DeadLettersConfig, DedupConfig,
-    EventIds, FactsConfig, HttpConfig, LogConfig, RedisConfig, TRUNCATED_PAYLOAD_BYTES,
+    EventIds, FactsConfig, HttpConfig, LogConfig, TRUNCATED_PAYLOAD_BYTES,
 };
+pub use sink::{CountTable, DetailTable, SinkConfig};
 pub use storage::{EntityConfig, Storage};
 pub use type_rankings::TypeRanking;
 pub use users::{BUILT_IN_COUNTERS, UserCounter, UsersConfig};

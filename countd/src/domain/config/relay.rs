@@ -1,14 +1,11 @@
 //! The configuration of `countd relay`.
 
-use super::error::{ConfigError, invalid};
+use super::database::{DatabaseUrl, check_column, check_ranges, check_table, check_url};
+use super::error::ConfigError;
 use super::sections::optional_address;
 use serde::Deserialize;
-use std::fmt;
 use std::net::SocketAddr;
 use std::time::Duration;
-
-/// The maximum length of each part of a table's name, and of a column's. PostgreSQL has 63 bytes, and `_dead` is appended.
-const MAX_NAME: usize = 58;
 
 /// `[relay]`
 #[derive(Clone, Debug, Deserialize)]
@@ -37,20 +34,6 @@ pub struct RelayConfig {
     pub listen: Option<SocketAddr>,
 }
 
-/// The URL of a database, which may contain a password.
-#[derive(Clone, Deserialize)]
-#[serde(transparent)]
-pub struct DatabaseUrl(String);
-
-/// A kind of database.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DatabaseKind {
-    /// PostgreSQL.
-    Postgres,
-    /// MySQL or MariaDB.
-    MySql,
-}
-
 /// What happens to rows whose events are in the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -59,28 +42,6 @@ pub enum SentRows {
     Delete,
     /// Their column `sent_at` is set.
     Mark,
-}
-
-impl DatabaseUrl {
-    /// The URL, with the password. Not for logs.
-    pub fn expose(&self) -> &str {
-        &self.0
-    }
-
-    /// The kind of the database; `None` if the scheme is of none.
-    pub fn kind(&self) -> Option<DatabaseKind> {
-        match self.0.split_once("://")?.0 {
-            "postgres" | "postgresql" => Some(DatabaseKind::Postgres),
-            "mysql" | "mariadb" => Some(DatabaseKind::MySql),
-            _ => None,
-        }
-    }
-}
-
-impl fmt::Debug for DatabaseUrl {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "a database URL")
-    }
 }
 
 impl RelayConfig {
@@ -95,38 +56,14 @@ impl RelayConfig {
     }
 
     pub(super) fn validate(&self) -> Result<(), ConfigError> {
-        // The message must not contain the URL.
-        if !self.url.expose().is_empty() && self.url.kind().is_none() {
-            let problem = "must begin with postgres:// or mysql://";
-            return Err(invalid("relay.url", problem));
-        }
-        let parts: Vec<&str> = self.table.split('.').collect();
-        if parts.len() > 2 || !parts.iter().all(|part| is_name(part)) {
-            let problem = format!(
-                "must be a name, or two with a dot between them, of up to {MAX_NAME} letters, digits and _"
-            );
-            return Err(invalid("relay.table", problem));
-        }
-        if !is_name(&self.key) {
-            let problem = format!("must be a name of up to {MAX_NAME} letters, digits and _");
-            return Err(invalid("relay.key", problem));
-        }
-        for (setting, value, max) in [
+        check_url("relay.url", &self.url)?;
+        check_table("relay.table", &self.table)?;
+        check_column("relay.key", &self.key)?;
+        check_ranges(&[
             ("relay.batch", self.batch as u64, 10_000),
             ("relay.connections", self.connections.into(), 64),
             ("relay.poll_ms", self.poll_ms, 60_000),
             ("relay.timeout_ms", self.timeout_ms, 600_000),
-        ] {
-            if !(1..=max).contains(&value) {
-                return Err(invalid(setting, format!("must be 1 to {max}")));
-            }
-        }
-        Ok(())
+        ])
     }
-}
-
-/// Whether a name needs no escaping between quotes.
-fn is_name(name: &str) -> bool {
-    let is_valid = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
-    (1..=MAX_NAME).contains(&name.len()) && name.bytes().all(is_valid)
 }

@@ -4,37 +4,6 @@ use super::archive::ArchiveConfig;
 use crate::domain::keys::Keys;
 use serde::{Deserialize, Deserializer};
 use std::net::SocketAddr;
-use std::time::Duration;
-
-/// `[redis]`
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct RedisConfig {
-    /// The URL of the server, or of a node of a cluster.
-    pub url: String,
-    /// The addresses (`host:port`) of further nodes of the cluster: any of them is enough to find all nodes.
-    pub seeds: Vec<String>,
-    /// The timeout of a command, in milliseconds.
-    pub response_timeout_ms: u64,
-}
-
-impl RedisConfig {
-    /// The hosts and ports of [`seeds`](Self::seeds). `None` if one is no address.
-    pub fn seed_addresses(&self) -> Option<Vec<(String, u16)>> {
-        let address = |seed: &String| {
-            let (host, port) = seed.rsplit_once(':')?;
-            // The brackets of an IPv6 address.
-            let host = host.trim_start_matches('[').trim_end_matches(']');
-            (!host.is_empty()).then_some((host.to_owned(), port.parse().ok()?))
-        };
-        self.seeds.iter().map(address).collect()
-    }
-
-    /// The timeout of a command.
-    pub fn response_timeout(&self) -> Duration {
-        Duration::from_millis(self.response_timeout_ms)
-    }
-}
 
 /// `[http]`
 #[derive(Clone, Debug, Deserialize)]

@@ -52,6 +52,13 @@ fn errors_name_the_setting() {
         ("[log]\nretian = 3", "retian"),
         ("[logs]\nretain = 3", "logs"),
         ("[http]\nlisten = \"here\"", "listen"),
+        ("[redis]\nack = \"all\"", "ack"),
+        ("[redis]\nack = \"replicas:0\"", "ack"),
+        ("[redis]\nread_from = \"any\"", "read_from"),
+        ("[redis]\nmax_staleness_ms = 9", "redis.max_staleness_ms"),
+        ("[redis]\nreplicas = [\"redis-2\"]", "redis.replicas"),
+        ("[redis]\nack_timeout_ms = 0", "redis.ack_timeout_ms"),
+        ("[redis]\nack_timeout_ms = 60001", "redis.ack_timeout_ms"),
         ("[http]\ndemo = true", "http.demo"),
         (
             "[http]\ndemo = true\n[changes]\nenabled = true\n[entities]\ntopic = \"v1\"",
@@ -113,6 +120,26 @@ fn errors_name_the_setting() {
         ("[relay]\nbatch = 0", "relay.batch"),
         ("[relay]\nconnections = 65", "relay.connections"),
         ("[relay]\nsent = \"keep\"", "sent"),
+        ("[sink]\nurl = \"sqlite://user:secret@x\"", "sink.url: must"),
+        ("[sink]\nstate = \"a b\"", "sink.state"),
+        ("[sink]\nstate = \"t_count\"", "sink.counts: t_count"),
+        ("[sink]\nhold_seconds = 0", "sink.hold_seconds"),
+        (
+            "[sink]\ncounts = [{ etype = \"note\", table = \"a\" }, { etype = \"note\", table = \"b\" }]",
+            "sink.counts: two",
+        ),
+        (
+            "[sink]\nurl = \"mysql://x\"\ncounts = [{ etype = \"user\", table = \"t\" }]",
+            "sink.counts",
+        ),
+        (
+            "[sink]\nurl = \"mysql://x\"\ndetails = [{ etype = \"note\", metric = \"read\", table = \"t\" }]",
+            "sink.details: read",
+        ),
+        (
+            "[sink]\nurl = \"mysql://x\"\ndetails = [{ etype = \"other\", metric = \"like\", table = \"t\" }]",
+            "sink.details: like",
+        ),
         ("[facts]\nshards = 0", "facts.shards"),
         ("[facts]\ndays = 0", "facts.days"),
         ("[facts]\ndays = 101", "facts.days"),
@@ -153,4 +180,16 @@ fn the_url_of_a_database_is_not_printed() {
     assert_eq!(config.relay.url.kind(), Some(DatabaseKind::MySql));
     assert!(config.relay.url.expose().contains("sesame"));
     assert!(!format!("{config:?}").contains("sesame"));
+}
+
+#[test]
+fn tables_of_a_sink_replace_those_of_the_defaults() {
+    let default = Config::parse("").expect("valid").sink;
+    assert_eq!(default.details[0].table, "t_praise_detail");
+    // Without a sink it does not matter that there are no notes.
+    Config::parse("[entities]\nphoto = \"v1\"").expect("valid");
+    let text = "[sink]\nurl = \"postgres://x\"\ndetails = [{ etype = \"user\", metric = \"follow\", table = \"follows\" }]\ncounts = []";
+    let sink = Config::parse(text).expect("valid").sink;
+    assert_eq!((sink.details.len(), sink.counts.len()), (1, 0));
+    assert_eq!(sink.details[0].table, "follows");
 }

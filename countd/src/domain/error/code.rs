@@ -56,6 +56,8 @@ pub enum ErrorCode {
     Internal,
     /// Too many requests are in progress.
     Busy,
+    /// The write was executed, but is not as safe as configured.
+    NotAcknowledged,
     /// Partitions have failed.
     NotCounting,
     /// The ranking is being filled for the first time.
@@ -70,7 +72,7 @@ pub enum ErrorCode {
 
 impl ErrorCode {
     /// All codes, ordered by status and name.
-    pub const ALL: [ErrorCode; 30] = [
+    pub const ALL: [ErrorCode; 31] = [
         ErrorCode::Malformed,
         ErrorCode::Unauthorized,
         ErrorCode::Forbidden,
@@ -96,6 +98,7 @@ impl ErrorCode {
         ErrorCode::Damaged,
         ErrorCode::Internal,
         ErrorCode::Busy,
+        ErrorCode::NotAcknowledged,
         ErrorCode::NotCounting,
         ErrorCode::NotFilled,
         ErrorCode::Schema,
@@ -133,6 +136,7 @@ impl ErrorCode {
             ErrorCode::Damaged => ("damaged", 500, "Damaged data"),
             ErrorCode::Internal => ("internal", 500, "Internal error"),
             ErrorCode::Busy => ("busy", 503, "Too many requests in progress"),
+            ErrorCode::NotAcknowledged => ("not_acknowledged", 503, "Write not acknowledged"),
             ErrorCode::NotCounting => ("not_counting", 503, "Events are not counted"),
             ErrorCode::NotFilled => ("not_filled", 503, "Ranking is being filled"),
             ErrorCode::Schema => ("schema", 503, "Schema unusable"),

@@ -10,5 +10,6 @@ pub use problem::{Problem, UnsupportedUserId};
 pub use schema::{MAX_NAMES, SchemaError, join_names};
 pub(crate) use store::is_no_script;
 pub use store::{
-    ConnectError, StoreError, is_lost_counter, needs_operator, rejected_by_foreign_last_id,
+    ConnectError, StoreError, is_lost_counter, needs_operator, not_acknowledged,
+    rejected_by_foreign_last_id,
 };

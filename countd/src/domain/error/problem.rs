@@ -199,6 +199,7 @@ impl Problem {
             Problem::Schema(_) => ErrorCode::Schema,
             Problem::Failed(_) | Problem::NoAssignment(_) => ErrorCode::NotCounting,
             Problem::Store(StoreError::Unavailable(_)) => ErrorCode::Unavailable,
+            Problem::Store(StoreError::NotAcknowledged(_)) => ErrorCode::NotAcknowledged,
             Problem::Store(StoreError::WrongType(_)) => ErrorCode::Damaged,
             Problem::Store(_) => ErrorCode::Internal,
         }

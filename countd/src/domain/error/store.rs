@@ -10,6 +10,11 @@ pub enum StoreError {
     /// may have been executed.
     #[error("Redis is not available: {0}")]
     Unavailable(RedisError),
+    /// The commands were executed, but are not as safe as `redis.ack` requires.
+    #[error(
+        "executed, but not acknowledged as redis.ack requires ({0}): it may be lost; retry it, with the same idempotency key"
+    )]
+    NotAcknowledged(String),
     /// A key holds a value of another type, or an object with too few counters.
     #[error("a key holds the wrong kind of value: {0}")]
     WrongType(RedisError),
@@ -27,6 +32,10 @@ pub enum StoreError {
 impl From<RedisError> for StoreError {
     fn from(error: RedisError) -> StoreError {
         let error = first_of_pipeline(error);
+        if error.code() == Some(NOT_ACKNOWLEDGED) {
+            let reason = error.detail().unwrap_or_default().trim();
+            return StoreError::NotAcknowledged(reason.to_owned());
+        }
         // A log with a foreign last ID is repaired by the next reader or writer, or by an operator.
         if is_transient(&error) || rejected_by_foreign_last_id(&error) || needs_operator(&error) {
             StoreError::Unavailable(error)
@@ -45,7 +54,9 @@ impl StoreError {
             StoreError::Unavailable(e) | StoreError::WrongType(e) | StoreError::Rejected(e) => {
                 e.code().is_some()
             }
-            StoreError::Unexpected(_) | StoreError::OtherSettings => false,
+            StoreError::NotAcknowledged(_)
+            | StoreError::Unexpected(_)
+            | StoreError::OtherSettings => false,
         }
     }
 }
@@ -63,6 +74,14 @@ fn first_of_pipeline(error: RedisError) -> RedisError {
 /// Whether the server refused to change a counter that a rebuild may correct: it is lost, or its key is damaged. Nothing has changed.
 pub fn is_lost_counter(error: &RedisError) -> bool {
     matches!(error.code(), Some("NOCOUNTER" | "WRONGTYPE" | "TOOSHORT"))
+}
+
+/// The code of [`not_acknowledged`] errors.
+const NOT_ACKNOWLEDGED: &str = "NOTACKNOWLEDGED";
+
+/// The error of commands that were executed, but are not as safe as `redis.ack` requires.
+pub fn not_acknowledged(reason: &str) -> RedisError {
+    redis::make_extension_error(NOT_ACKNOWLEDGED.to_owned(), Some(reason.to_owned()))
 }
 
 /// Error codes of a server that is temporarily unable to serve.
@@ -171,6 +190,9 @@ pub enum ConnectError {
     /// Seeds are configured, and the server is no node of a cluster.
     #[error("redis.seeds is set, but the server at {0} is not a node of a cluster")]
     Seeds(String),
+    /// The server cannot make writes as safe as configured.
+    #[error("redis.ack is {0}, but {1}")]
+    Ack(String, String),
     /// Some slots of the cluster have no master.
     #[error("some slots of the cluster have no master")]
     Cluster,
@@ -228,6 +250,9 @@ mod tests {
         let lost = std::io::Error::from(std::io::ErrorKind::ConnectionReset);
         let lost = StoreError::from(RedisError::from(lost));
         assert!(matches!(lost, StoreError::Unavailable(_)) && !lost.is_server_reply());
+        let unacknowledged = StoreError::from(not_acknowledged("0 of 1 replicas"));
+        assert!(!unacknowledged.is_server_reply(), "it was executed");
+        assert!(unacknowledged.to_string().contains("(0 of 1 replicas)"));
         assert!(matches!(
             StoreError::from(error("WRONGTYPE")),
             StoreError::WrongType(_)

@@ -5,12 +5,17 @@ pub(super) const SLOTS: u16 = 16_384;
 
 /// The hash slot of a key: the hash of its hash tag, or of the whole key if it has none.
 pub(crate) fn slot(key: &[u8]) -> u16 {
+    crc16(0, tag(key)) % SLOTS
+}
+
+/// The hash tag of a key, or the whole key if it has none.
+pub(crate) fn tag(key: &[u8]) -> &[u8] {
     let tag = key.iter().position(|byte| *byte == b'{').and_then(|open| {
         let rest = &key[open + 1..];
         let close = rest.iter().position(|byte| *byte == b'}')?;
         (close > 0).then(|| &rest[..close])
     });
-    crc16(0, tag.unwrap_or(key)) % SLOTS
+    tag.unwrap_or(key)
 }
 
 /// CRC-16/XMODEM: polynomial 0x1021, no reflection. `crc` is 0, or the checksum of the bytes before.

@@ -22,9 +22,10 @@ mod users;
 
 pub use days::DaysKey;
 pub use facts::TimelineKeys;
-pub(crate) use hash::slot;
+pub(crate) use hash::{slot, tag};
 pub use layout::{KeyTemplate, Keys};
 pub use location::{CounterLocation, MovingCounters, StoragePhase};
+pub(crate) use operations::{ACK, ack_key};
 pub use parse::KeyName;
 pub use partition::{MAX_PARTITIONS, Partition, PartitionHash};
 pub use users::ReverseKey;

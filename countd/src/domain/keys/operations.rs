@@ -4,10 +4,26 @@ use super::layout::Keys;
 use super::partition::Partition;
 use crate::domain::ids::{Id, Name};
 
+/// The String that is written before waiting for acknowledgements.
+pub(crate) const ACK: &str = "countd:ack";
+
+/// [`ACK`] in the slot of the keys with this hash tag.
+pub(crate) fn ack_key(tag: &str) -> String {
+    format!("{ACK}:{{{tag}}}")
+}
+
 impl Keys {
     /// The immutable settings of the data, such as the number of partitions: a Hash.
     pub fn layout(&self) -> &'static str {
         "countd:layout"
+    }
+
+    /// The String that is written before waiting for acknowledgements. Without hash tags all partitions share one.
+    pub fn ack(&self, partition: Partition) -> String {
+        match self.tagged {
+            true => ack_key(&partition.to_string()),
+            false => ACK.to_owned(),
+        }
     }
 
     /// The state of an import: a Hash.
@@ -93,10 +109,12 @@ mod tests {
         let job = Id::new("j1").expect("an ID");
         assert_eq!(keys.job(&job), "countd:{jobs}:j1");
         assert_eq!(keys.all_audits(), ["x:audit:cntfix"]);
+        assert_eq!(keys.ack(7), "countd:ack");
         assert_eq!(keys.hot_report("1-a"), "countd:hot:1-a");
         assert_eq!(keys.import_state(&name("a"), 7), "countd:import:a:state");
         let keys = Keys::new(1024, true, Crc16);
         assert_eq!(keys.all_audits()[7], "x:audit:cntfix:{7}");
+        assert_eq!(keys.ack(7), "countd:ack:{7}");
         assert_eq!(
             keys.import_state(&name("a"), 7),
             "countd:import:a:state:{7}"

@@ -41,6 +41,15 @@ impl Keys {
         }
     }
 
+    /// The first offsets that a sink has not read: a Hash (field: the partition) that expires. Without hash tags all partitions share one
+    /// Hash.
+    pub fn sink_hold(&self, partition: Partition) -> String {
+        match self.tagged() {
+            true => self.numbered("x:cnt-update", partition, ":sink"),
+            false => "x:cnt-update:sink".to_owned(),
+        }
+    }
+
     /// The shadow of a table or an object of counters, in which a rebuild adds up what the log has. It is in the same slot.
     pub fn shadow(&self, key: &str) -> String {
         format!("{SHADOW}{key}")

@@ -25,7 +25,7 @@ pub enum DeviceLimiter {
     /// Each process has its own limits.
     Local(LocalLimiter),
     /// All processes share the limits.
-    Shared(SharedLimiter),
+    Shared(Box<SharedLimiter>),
 }
 
 impl RateLimits {
@@ -34,7 +34,9 @@ impl RateLimits {
         let device = settings.device.limit();
         let devices = match settings.device.shared {
             false => DeviceLimiter::Local(LocalLimiter::new("device", device)),
-            true => DeviceLimiter::Shared(SharedLimiter::of_devices(device, store.clone())),
+            true => {
+                DeviceLimiter::Shared(Box::new(SharedLimiter::of_devices(device, store.clone())))
+            }
         };
         let limits = Arc::new(RateLimits {
             addresses: LocalLimiter::new("address", settings.address),

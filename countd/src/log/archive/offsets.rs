@@ -1,6 +1,7 @@
 //! How far logs are archived, as Redis knows it. A log is trimmed only up to there.
 
 use super::super::entry::LogEntry;
+use super::super::holds;
 use crate::domain::error::StoreError;
 use crate::domain::keys::Partition;
 use crate::log::inspect::parse_offset;
@@ -78,19 +79,10 @@ pub async fn holds(
     store: &Store,
     partitions: &[Partition],
 ) -> Result<Vec<Option<u64>>, StoreError> {
-    let keys = store.keys();
-    let per_hash = if keys.tagged() { 1 } else { usize::MAX };
-    let mut pipe = redis::pipe();
-    for chunk in partitions.chunks(per_hash) {
-        pipe.cmd("HMGET")
-            .arg(keys.archive_hold(chunk[0]))
-            .arg(chunk);
-    }
-    let stored: Vec<Vec<Option<u64>>> = match partitions.is_empty() {
-        true => Vec::new(),
-        false => pipe.query_async(&mut store.reads()).await?,
-    };
-    Ok(stored.into_iter().flatten().collect())
+    holds::load(store, partitions, |keys, partition| {
+        keys.archive_hold(partition)
+    })
+    .await
 }
 
 /// Records that ranges are archived. Returns whether each was the next one of its partition, in the same order.

@@ -124,7 +124,7 @@ impl Erasure {
         all.extend(announcement.key.clone());
         let is_ranked = config.rankings().any(|of| *of.etype == entity.etype);
         // The commit of the entry removes the entity from rankings.
-        let entry = match self.store.layout().archives || is_ranked {
+        let entry = match self.store.layout().journals() || is_ranked {
             true => Journal::of_erasure(entity).to_json(),
             false => String::new(),
         };

@@ -5,6 +5,7 @@ use crate::domain::error::{Problem, StoreError};
 use crate::domain::keys::Partition;
 use crate::log::archive;
 use crate::log::inspect::inspect;
+use crate::log::sink_holds;
 use crate::maintenance::jobs::Lease;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -160,21 +161,35 @@ impl Erasure {
         }
     }
 
-    /// Why the counted entries of these logs cannot be deleted now, if they cannot: a rebuild reads them from the logs. One that begins
-    /// later reads them from the archive, so they have to be archived first.
+    /// Why the counted entries of these logs cannot be deleted now, if they cannot: a rebuild or a sink reads them from the logs. A rebuild that
+    /// begins later reads them from the archive, so they have to be archived first.
     pub(super) async fn held(
         &self,
+        lease: &mut Lease,
         logs: &[(Partition, String, u64)],
     ) -> Result<Option<String>, Problem> {
+        let partitions: Vec<Partition> = logs.iter().map(|(partition, ..)| *partition).collect();
+        // The number of logs that are held, and a number that grows with progress.
+        let held = |holds: Vec<Option<u64>>| {
+            let holds = logs.iter().zip(holds);
+            let held = holds.filter_map(|((_, _, counted), hold)| hold.filter(|at| at <= counted));
+            held.fold((0, 0), |(logs, sum), hold| (logs + 1, sum + hold))
+        };
+        let mut patience = Patience::new();
+        loop {
+            let left = held(sink_holds(&self.store, &partitions).await?);
+            if left.0 == 0 {
+                break;
+            }
+            if !patience.wait(lease, left).await? {
+                return Ok(Some("a sink has not read the logs yet".to_owned()));
+            }
+        }
         if !self.store.layout().archives {
             return Ok(None);
         }
-        let partitions: Vec<Partition> = logs.iter().map(|(partition, ..)| *partition).collect();
-        let holds = archive::holds(&self.store, &partitions).await?;
-        let mut holds = logs.iter().zip(holds);
-        let is_held =
-            holds.any(|((_, _, counted), hold)| hold.is_some_and(|hold| hold <= *counted));
-        Ok(is_held.then(|| "a rebuild or a baseline reads the logs".to_owned()))
+        let (held, _) = held(archive::holds(&self.store, &partitions).await?);
+        Ok((held > 0).then(|| "a rebuild or a baseline reads the logs".to_owned()))
     }
 
     async fn outboxes(

@@ -73,7 +73,7 @@ impl Erasure {
                 })
                 .collect();
             self.wait_until_archived(lease, &pending).await?;
-            if let Some(reason) = self.held(&pending).await? {
+            if let Some(reason) = self.held(lease, &pending).await? {
                 return Ok(Some(reason));
             }
             while !pending.is_empty() {

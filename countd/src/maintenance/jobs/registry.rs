@@ -50,7 +50,7 @@ impl Jobs {
         call.arg(target.to_string()).arg(new.as_str()).arg(MAX_JOBS);
         call.arg("target").arg(target.to_string());
         call.arg("kind").arg(target.kind().name());
-        let id: Option<String> = call.invoke_async(&mut self.store.commands()).await?;
+        let id: Option<String> = call.invoke_async(&mut self.store.writes()).await?;
         let id = id.ok_or(Problem::TooManyJobs(MAX_JOBS))?;
         let id = Id::new(id).map_err(|_| StoreError::Unexpected("the ID of a job".to_owned()))?;
         match self.get(&id).await? {

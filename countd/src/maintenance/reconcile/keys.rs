@@ -242,7 +242,7 @@ impl KeySweep {
 }
 
 /// The entity whose facts or counters a key holds, and whether it holds counters.
-fn entity_of(keys: &Keys, key: &[u8]) -> Option<(Name, Id, bool)> {
+pub(crate) fn entity_of(keys: &Keys, key: &[u8]) -> Option<(Name, Id, bool)> {
     if let Some(KeyName::Facts { entity, .. }) = KeyName::parse(keys, key) {
         return Some((entity.etype, entity.eid, false));
     }

@@ -22,6 +22,7 @@ pub use command::{Progress, ReconcileError, Scope, reconcile};
 pub use context::Context;
 pub use drift::Drifting;
 pub use keys::SavedKeySweep;
+pub(crate) use keys::entity_of;
 pub use permissions::{fact_permissions, required_permissions};
 pub use round::run;
 pub use rows::SavedRowSweep;

@@ -5,26 +5,35 @@
 //! here, because it may have been executed: the caller decides. The cluster client of the `redis` crate would retry it, and an
 //! append would count twice.
 
-use super::route::{Address, SlotRanges, Target, cluster_down, redirection, target};
+use super::acked::{AckedNodes, marks};
+use super::route::{SlotRanges, Target, cluster_down, redirection, target};
+use super::slots::read_slots;
+use super::via::Via;
+use crate::redis::ack::AckRule;
+use crate::redis::address::Address;
+use crate::redis::replicas::Replicas;
 use futures_util::future::{join_all, select_ok};
 use redis::aio::{ConnectionLike, ConnectionManager, ConnectionManagerConfig};
-use redis::{
-    Client, Cmd, ConnectionAddr, ConnectionInfo, FromRedisValue, Pipeline, RedisError, RedisFuture,
-    Value,
-};
+use redis::{Client, Cmd, ConnectionAddr, ConnectionInfo, Pipeline, RedisError, Value};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::{Duration, Instant};
 
 /// Commands that the connection itself sends.
-pub const PERMISSIONS: &[&str] = &["CLUSTER SLOTS", "ASKING"];
+pub(super) const PERMISSIONS: &[&str] = &["ASKING"];
 
 /// The maximum number of redirections of a command. After that, the redirection is its reply.
 const MAX_REDIRECTIONS: usize = 5;
+/// The interval between refreshes of the slot ranges that nothing else causes.
+const REFRESH_INTERVAL: Duration = Duration::from_secs(10);
 
 /// A connection to all nodes. Cheap to clone.
 #[derive(Clone)]
-pub struct Cluster(Arc<Inner>);
+pub struct Cluster {
+    inner: Arc<Inner>,
+    via: Via<Arc<AckedNodes>>,
+}
 
 struct Inner {
     /// The configured node, with the credentials for all nodes.
@@ -36,6 +45,9 @@ struct Inner {
     ranges: RwLock<Arc<SlotRanges>>,
     /// The slot ranges have to be refreshed.
     is_stale: AtomicBool,
+    /// When they are refreshed even so, in milliseconds since `since`: replicas that were added are candidates of later refreshes.
+    refresh_at: AtomicU64,
+    since: Instant,
     refreshing: tokio::sync::Mutex<()>,
 }
 
@@ -57,17 +69,40 @@ impl Cluster {
         if let ConnectionAddr::Tcp(host, port) = first.addr() {
             seeds.insert((host.clone(), *port));
         }
-        let cluster = Cluster(Arc::new(Inner {
+        let inner = Arc::new(Inner {
             first,
             seeds,
             settings,
             connections: Mutex::default(),
             ranges: RwLock::default(),
             is_stale: AtomicBool::new(true),
+            refresh_at: AtomicU64::new(0),
+            since: Instant::now(),
             refreshing: tokio::sync::Mutex::default(),
-        }));
+        });
+        let cluster = Cluster {
+            inner,
+            via: Via::Primary,
+        };
         cluster.refresh().await?;
         Ok(cluster)
+    }
+
+    /// A connection to the same nodes that returns replies only once they are as safe as required. `settings` are those of its
+    /// connections.
+    pub fn acked(&self, settings: ConnectionManagerConfig, rule: AckRule) -> Cluster {
+        Cluster {
+            inner: Arc::clone(&self.inner),
+            via: Via::Acked(Arc::new(AckedNodes::new(settings, rule))),
+        }
+    }
+
+    /// A connection to the same nodes for reads that replicas may answer.
+    pub fn with_replicas(&self, replicas: Arc<Replicas>) -> Cluster {
+        Cluster {
+            inner: Arc::clone(&self.inner),
+            via: Via::Replicas(replicas),
+        }
     }
 
     /// A connection to each master.
@@ -87,41 +122,66 @@ impl Cluster {
 
     /// The last known slot ranges.
     pub fn ranges(&self) -> Arc<SlotRanges> {
-        let ranges = self.0.ranges.read().unwrap_or_else(PoisonError::into_inner);
+        let ranges = self
+            .inner
+            .ranges
+            .read()
+            .unwrap_or_else(PoisonError::into_inner);
         Arc::clone(&ranges)
     }
 
     fn node(&self, address: &Address) -> Result<ConnectionManager, RedisError> {
-        let connections = self.0.connections.lock();
+        let connections = self.inner.connections.lock();
         let mut connections = connections.unwrap_or_else(PoisonError::into_inner);
         if let Some(connection) = connections.get(address) {
             return Ok(connection.clone());
         }
-        let (host, port) = address.clone();
-        let info = self.0.first.clone();
-        let client = Client::open(info.set_addr(ConnectionAddr::Tcp(host, port)))?;
-        let connection = ConnectionManager::new_lazy_with_config(client, self.0.settings.clone())?;
+        let client = self.client(address)?;
+        let settings = self.inner.settings.clone();
+        let connection = ConnectionManager::new_lazy_with_config(client, settings)?;
         connections.insert(address.clone(), connection.clone());
         Ok(connection)
     }
 
+    fn client(&self, (host, port): &Address) -> Result<Client, RedisError> {
+        let info = self.inner.first.clone();
+        Client::open(info.set_addr(ConnectionAddr::Tcp(host.clone(), *port)))
+    }
+
     /// The slot ranges are refreshed before the next command.
     fn mark_stale(&self) {
-        self.0.is_stale.store(true, Ordering::Release);
+        self.inner.is_stale.store(true, Ordering::Release);
+    }
+
+    /// Whether the slot ranges may have changed, or were not refreshed for [`REFRESH_INTERVAL`].
+    fn must_refresh(&self) -> bool {
+        let Inner {
+            is_stale,
+            refresh_at,
+            since,
+            ..
+        } = &*self.inner;
+        let now = since.elapsed().as_millis() as u64;
+        is_stale.load(Ordering::Acquire) || now >= refresh_at.load(Ordering::Acquire)
     }
 
     /// Refreshes the slot ranges if they may have changed. All nodes are queried concurrently, since an unavailable node replies only
     /// after a timeout.
     async fn refresh(&self) -> Result<(), RedisError> {
-        let _exclusive = self.0.refreshing.lock().await;
-        if !self.0.is_stale.swap(false, Ordering::AcqRel) {
+        let _exclusive = self.inner.refreshing.lock().await;
+        if !self.must_refresh() {
             return Ok(());
         }
-        let mut candidates: BTreeSet<Address> = self.ranges().masters().iter().cloned().collect();
-        candidates.extend(self.0.seeds.iter().cloned());
+        self.inner.is_stale.store(false, Ordering::Release);
+        let refresh_at = self.inner.since.elapsed() + REFRESH_INTERVAL;
+        let refresh_at = refresh_at.as_millis() as u64;
+        self.inner.refresh_at.store(refresh_at, Ordering::Release);
+        // All masters may have been replaced by their replicas since the last refresh.
+        let mut candidates: BTreeSet<Address> = self.ranges().nodes().cloned().collect();
+        candidates.extend(self.inner.seeds.iter().cloned());
         let queries = candidates
             .iter()
-            .map(|address| Box::pin(self.slots_of(address)));
+            .map(|address| Box::pin(async move { read_slots(self.node(address)?, address).await }));
         let queries: Vec<_> = queries.collect();
         let reply = match queries.is_empty() {
             true => Err(cluster_down("the address is not that of a cluster node")),
@@ -129,7 +189,7 @@ impl Cluster {
         };
         match reply {
             Ok((ranges, _)) => {
-                let current = self.0.ranges.write();
+                let current = self.inner.ranges.write();
                 *current.unwrap_or_else(PoisonError::into_inner) = Arc::new(ranges);
                 Ok(())
             }
@@ -140,45 +200,13 @@ impl Cluster {
         }
     }
 
-    async fn slots_of(&self, address: &Address) -> Result<SlotRanges, RedisError> {
-        let mut node = self.node(address)?;
-        let rows: Vec<Vec<Value>> = redis::cmd("CLUSTER")
-            .arg("SLOTS")
-            .query_async(&mut node)
-            .await?;
-        let mut ranges = Vec::with_capacity(rows.len());
-        for row in rows {
-            let [first, last, master] =
-                <[Value; 3]>::try_from(row.into_iter().take(3).collect::<Vec<_>>())
-                    .map_err(|_| cluster_down("unexpected reply of CLUSTER SLOTS"))?;
-            let master = Vec::<Value>::from_redis_value(master)?;
-            let mut master = master.into_iter();
-            let host = match master.next() {
-                Some(Value::Nil) | None => String::new(),
-                Some(host) => String::from_redis_value(host)?,
-            };
-            let port = u16::from_redis_value(master.next().unwrap_or(Value::Nil))?;
-            // A node that does not know its own address is the one that was queried.
-            let host = match host.as_str() {
-                "" | "?" => address.0.clone(),
-                _ => host,
-            };
-            let (first, last) = (u16::from_redis_value(first)?, u16::from_redis_value(last)?);
-            ranges.push((first, last, (host, port)));
-        }
-        match ranges.is_empty() {
-            true => Err(cluster_down("no slot has a master")),
-            false => Ok(SlotRanges::new(ranges)),
-        }
-    }
-
     /// Sends commands and returns their replies in order. The error of a command is its reply.
-    async fn send(&self, commands: &[&Cmd]) -> Result<Vec<Value>, RedisError> {
+    pub(super) async fn send(&self, commands: &[&Cmd]) -> Result<Vec<Value>, RedisError> {
         let mut replies: Vec<Option<Value>> = vec![None; commands.len()];
         let targets = commands.iter().map(|command| target(command));
         let mut pending: Vec<(usize, Target)> = targets.enumerate().collect();
         for _ in 0..=MAX_REDIRECTIONS {
-            if self.0.is_stale.load(Ordering::Acquire) {
+            if self.must_refresh() {
                 self.refresh().await?;
             }
             let by_node = match self.by_node(&pending) {
@@ -288,9 +316,27 @@ impl Cluster {
             }
             pipe.add_command(commands[*at].clone());
         }
-        let mut node = self.node(address)?;
         let count = pipe.len();
-        let mut replies = node.req_packed_commands(&pipe, 0, count).await?.into_iter();
+        let all = || pipe.cmd_iter().cloned();
+        if let Via::Replicas(replicas) = &self.via
+            && assigned.iter().all(|(_, is_ask)| !is_ask)
+            && let Some(replies) = replicas.read(address, all()).await
+        {
+            return Ok(replies);
+        }
+        let replies = match &self.via {
+            Via::Primary | Via::Replicas(_) => {
+                let mut node = self.node(address)?;
+                node.req_packed_commands(&pipe, 0, count).await?
+            }
+            Via::Acked(acked) => {
+                let assigned = assigned.iter().map(|(at, is_ask)| (commands[*at], *is_ask));
+                let marks = marks(&self.ranges(), address, assigned);
+                let node = acked.node(address, || self.client(address))?;
+                node.send(all().collect(), marks).await?
+            }
+        };
+        let mut replies = replies.into_iter();
         let mut received = Vec::with_capacity(assigned.len());
         for (_, is_ask) in assigned {
             if *is_ask {
@@ -299,49 +345,5 @@ impl Cluster {
             received.extend(replies.next());
         }
         Ok(received)
-    }
-}
-
-/// Where commands are sent: one server, or a cluster.
-#[derive(Clone)]
-pub enum Commands {
-    /// One server.
-    Server(ConnectionManager),
-    /// The nodes of a cluster.
-    Cluster(Cluster),
-}
-
-impl ConnectionLike for Commands {
-    fn req_packed_command<'a>(&'a mut self, cmd: &'a Cmd) -> RedisFuture<'a, Value> {
-        match self {
-            Commands::Server(server) => server.req_packed_command(cmd),
-            Commands::Cluster(cluster) => Box::pin(async move {
-                let mut replies = cluster.send(&[cmd]).await?;
-                replies.pop().unwrap_or(Value::Nil).extract_error()
-            }),
-        }
-    }
-
-    fn req_packed_commands<'a>(
-        &'a mut self,
-        pipeline: &'a Pipeline,
-        offset: usize,
-        count: usize,
-    ) -> RedisFuture<'a, Vec<Value>> {
-        match self {
-            Commands::Server(server) => server.req_packed_commands(pipeline, offset, count),
-            Commands::Cluster(cluster) => Box::pin(async move {
-                let commands: Vec<&Cmd> = pipeline.cmd_iter().collect();
-                let replies = cluster.send(&commands).await?;
-                Ok(replies.into_iter().skip(offset).take(count).collect())
-            }),
-        }
-    }
-
-    fn get_db(&self) -> i64 {
-        match self {
-            Commands::Server(server) => server.get_db(),
-            Commands::Cluster(_) => 0,
-        }
     }
 }

@@ -1,10 +1,8 @@
 //! Routing: the node to which a command is sent.
 
-use crate::domain::keys::slot;
+use crate::domain::keys::{MAX_PARTITIONS, slot};
+use crate::redis::address::Address;
 use redis::{Arg, Cmd, RedisError, ServerErrorKind, Value};
-
-/// The host and port of a node.
-pub type Address = (String, u16);
 
 /// The first and the last slot of a range, and the master that serves it.
 pub(super) type SlotRange = (u16, u16, Address);
@@ -26,16 +24,26 @@ pub struct SlotRanges {
     /// Sorted by slot.
     all: Vec<SlotRange>,
     masters: Vec<Address>,
+    replicas: Vec<Address>,
 }
 
 impl SlotRanges {
-    /// From ranges in any order.
-    pub(super) fn new(mut all: Vec<SlotRange>) -> SlotRanges {
+    /// From ranges in any order, and the replicas of their masters.
+    pub(super) fn new(mut all: Vec<SlotRange>, replicas: Vec<Address>) -> SlotRanges {
         all.sort_unstable();
         let mut masters: Vec<Address> = all.iter().map(|(.., master)| master.clone()).collect();
         masters.sort_unstable();
         masters.dedup();
-        SlotRanges { all, masters }
+        SlotRanges {
+            all,
+            masters,
+            replicas,
+        }
+    }
+
+    /// The addresses of the masters and of their replicas. One may occur several times.
+    pub(super) fn nodes(&self) -> impl Iterator<Item = &Address> {
+        self.masters.iter().chain(&self.replicas)
     }
 
     /// The addresses of the masters, sorted.
@@ -60,6 +68,15 @@ impl SlotRanges {
         self.masters.binary_search(self.address_of(slot)?).ok()
     }
 
+    /// The hash tag of a partition of this master that is not in this slot.
+    pub(super) fn other_tag(&self, master: &Address, slot_of_tag: u16) -> Option<String> {
+        let mut tags = (0..MAX_PARTITIONS).map(|partition| partition.to_string());
+        tags.find(|tag| {
+            let found = slot(tag.as_bytes());
+            found != slot_of_tag && self.address_of(found) == Some(master)
+        })
+    }
+
     /// The node of a target; `None` for all nodes.
     pub(super) fn address(&self, target: &Target) -> Result<Option<Address>, RedisError> {
         match target {
@@ -80,11 +97,16 @@ pub(super) fn cluster_down(problem: &str) -> RedisError {
 
 /// The target of a command, by its first key.
 pub(super) fn target(command: &Cmd) -> Target {
+    first_key(command).map_or(Target::AllNodes, |key| Target::Slot(slot(key)))
+}
+
+/// The first key of a command.
+pub(super) fn first_key(command: &Cmd) -> Option<&[u8]> {
     let mut args = command.args_iter().map(|arg| match arg {
         Arg::Simple(arg) => arg,
         _ => &[],
     });
-    let key = match args.next() {
+    match args.next() {
         Some(b"PING" | b"INFO" | b"SCRIPT" | b"CLUSTER" | b"FUNCTION" | b"SCAN" | b"ASKING")
         | None => None,
         Some(b"EVAL" | b"EVALSHA" | b"FCALL") => match args.nth(1) {
@@ -98,8 +120,7 @@ pub(super) fn target(command: &Cmd) -> Target {
             args.next()
         }
         Some(_) => args.next(),
-    };
-    key.map_or(Target::AllNodes, |key| Target::Slot(slot(key)))
+    }
 }
 
 /// The target of a `MOVED` or `ASK` reply.
@@ -150,7 +171,9 @@ mod tests {
     #[test]
     fn slot_is_found_in_the_range_that_covers_it() {
         let node = |port| ("h".to_owned(), port);
-        let ranges = SlotRanges::new(vec![(20, 30, node(2)), (0, 10, node(1)), (31, 31, node(1))]);
+        let all = vec![(20, 30, node(2)), (0, 10, node(1)), (31, 31, node(1))];
+        let ranges = SlotRanges::new(all, vec![node(4)]);
+        assert!(ranges.nodes().eq([&node(1), &node(2), &node(4)]));
         let of = |slot| ranges.address(&Target::Slot(slot)).ok().flatten();
         assert_eq!(of(0), Some(node(1)));
         assert_eq!(of(10), Some(node(1)));
@@ -159,6 +182,11 @@ mod tests {
         assert_eq!(of(31), Some(node(1)));
         assert_eq!(of(32), None);
         assert_eq!(ranges.masters(), [node(1), node(2)]);
+        // No partition up to 16383 has one of the slots 20 to 30 twice.
+        let other = |master| ranges.other_tag(&node(master), 25);
+        let found = other(2).map(|tag| slot(tag.as_bytes()));
+        assert!(found.is_some_and(|found| (20..=30).contains(&found) && found != 25));
+        assert_eq!(other(3), None);
         assert_eq!(
             [25, 31, 15].map(|slot| ranges.master_of(slot)),
             [Some(1), Some(0), None]

@@ -18,6 +18,8 @@ const DEFAULT: &str = "default";
 pub(super) const ARCHIVE: &str = "archive";
 /// The field with the ID that the data and its archive have.
 pub(super) const ARCHIVE_ID: &str = "archive_id";
+/// The field that says whether a sink follows the log.
+pub(super) const SINK: &str = "sink";
 /// The field that says whether a restore is under way.
 pub(super) const RESTORING: &str = "restoring";
 pub(super) const ON: &str = "on";
@@ -104,6 +106,8 @@ pub struct StoredLayout {
     pub counting: String,
     /// Whether counted entries are archived. They are not trimmed before, and the log has every change of a counter.
     pub archives: bool,
+    /// Whether a sink follows the log. What it holds is not trimmed, and the log has every change of a counter.
+    pub sinks: bool,
     /// Whether a restore is under way. Nothing else may use the data.
     pub is_restoring: bool,
     /// Grows by 1 with each change that running processes must see.
@@ -129,6 +133,7 @@ impl StoredLayout {
             external: Vec::new(),
             counting: String::new(),
             archives: false,
+            sinks: false,
             is_restoring: false,
             epoch: 0,
             storages: HashMap::new(),
@@ -215,11 +220,17 @@ impl StoredLayout {
             external,
             counting: text(COUNTING).to_owned(),
             archives: switch(ARCHIVE)?,
+            sinks: switch(SINK)?,
             is_restoring: switch(RESTORING)?,
             epoch,
             storages,
             default_storage: default_storage.unwrap_or(StoragePhase::Object),
         })
+    }
+
+    /// Whether changes of counters without an event are appended to the log, too.
+    pub fn journals(&self) -> bool {
+        self.archives || self.sinks
     }
 
     /// Whether the facts of a metric are kept for users, too.

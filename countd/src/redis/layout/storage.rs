@@ -2,7 +2,7 @@
 
 use super::form::{
     ARCHIVE, ARCHIVE_ID, Authors, COUNTING, EPOCH, EXTERNAL, OFF, ON, RESTORING, REVERSE,
-    ReverseState, STORAGE, StoredLayout, UNDECIDED,
+    ReverseState, SINK, STORAGE, StoredLayout, UNDECIDED,
 };
 use crate::domain::config::{Config, Count, Storage, USER};
 use crate::domain::error::ConnectError;
@@ -60,6 +60,18 @@ impl StoredLayout {
         is_on: bool,
     ) -> Result<u64, RedisError> {
         StoredLayout::record_switch(connection, keys, (ARCHIVE, is_on)).await
+    }
+
+    /// Records whether a sink follows the log. Returns the new epoch.
+    ///
+    /// # Errors
+    /// The server is unavailable.
+    pub async fn record_sink(
+        connection: &mut impl ConnectionLike,
+        keys: &Keys,
+        is_on: bool,
+    ) -> Result<u64, RedisError> {
+        StoredLayout::record_switch(connection, keys, (SINK, is_on)).await
     }
 
     /// The ID that the data and its archive have. `None` if it has no archive yet.

@@ -1,16 +1,19 @@
 //! Hot entities: those with the most requests of the last minute.
 //!
 //! A process counts a sample of its requests by entity (`accesses`), and reports the most frequent entities once a second (`reports`).
-//! An entity is hot if it has at least `hot.min_rate` requests per second over all processes. Its counters can be cached (`cache`).
+//! An entity is hot if it has at least `hot.min_rate` requests per second over all processes. Its counters can be cached (`cache`),
+//! and consumers commit its events earlier (`list`).
 
 mod accesses;
 mod cache;
+mod list;
 mod reports;
 mod sampling;
 mod window;
 
 pub use accesses::Accesses;
 pub use cache::{CachedCounters, Lookup, Ticket};
+pub use list::HotList;
 pub use reports::HotEntity;
 
 use self::cache::CounterCache;
@@ -21,11 +24,9 @@ use crate::redis::permissions::Permissions;
 use crate::redis::store::Store;
 use redis::RedisError;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use tokio::sync::watch;
 
-/// The interval between two reports.
-const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 /// A process reports an entity from this share of `hot.min_rate` on: requests for a hot entity may be spread over this many processes.
 const MAX_SPREAD: f64 = 10.0;
 
@@ -116,8 +117,7 @@ impl HotTracker {
     }
 
     fn retain_hot(&self, entities: &mut Vec<HotEntity>) {
-        let min_rate = f64::from(self.0.settings.min_rate);
-        entities.retain(|entity| entity.rate() >= min_rate);
+        entities.retain(|entity| entity.is_hot(&self.0.settings));
     }
 
     async fn run(self, mut stopping: watch::Receiver<bool>) {
@@ -127,7 +127,7 @@ impl HotTracker {
         let mut has_reported = false;
         loop {
             tokio::select! {
-                () = tokio::time::sleep(REPORT_INTERVAL) => {}
+                () = tokio::time::sleep(reports::INTERVAL) => {}
                 _ = stopping.wait_for(|stop| *stop) => return,
             }
             let own = self.own();

@@ -2,6 +2,7 @@
 //!
 //! The report of a process is a key that expires. The processes with reports are in a sorted set, scored by the expiry of their heartbeats.
 
+use crate::domain::config::HotConfig;
 use crate::domain::ids::{Entity, Id, Name};
 use crate::redis::permissions::Permissions;
 use crate::redis::processes::{live_members, send_heartbeat};
@@ -10,6 +11,8 @@ use hashbrown::HashMap;
 use redis::RedisError;
 use std::time::Duration;
 
+/// The interval between two reports.
+pub(super) const INTERVAL: Duration = Duration::from_secs(1);
 /// How long a report counts.
 const LIFETIME: Duration = Duration::from_secs(10);
 
@@ -29,6 +32,11 @@ pub(super) fn required_permissions() -> Permissions {
     Permissions::of_commands(PERMISSIONS)
 }
 
+/// The permissions that reading reports requires.
+pub(super) fn read_permissions() -> Permissions {
+    Permissions::of_commands(&["TIME", "ZRANGE {hot} 0 -1", "GET {hot_report}"])
+}
+
 /// An entity with its estimated requests.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HotEntity {
@@ -44,6 +52,11 @@ impl HotEntity {
     /// Requests per second.
     pub fn rate(&self) -> f64 {
         self.reads + self.writes
+    }
+
+    /// Whether it has enough requests.
+    pub(super) fn is_hot(&self, settings: &HotConfig) -> bool {
+        self.rate() >= f64::from(settings.min_rate)
     }
 }
 

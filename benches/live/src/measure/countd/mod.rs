@@ -10,8 +10,12 @@ use crate::workload::events::EntityPool;
 use crate::workload::scale::{CountdScale, Scale};
 use results::CountdResults;
 
+pub mod ack;
 pub mod bytes;
+mod clients;
+pub mod cluster;
 mod consumer;
+pub mod hot;
 pub mod reconcile;
 pub mod relay;
 pub mod replay;

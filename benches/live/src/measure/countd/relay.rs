@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 use crate::driver::countd::{Countd, Metrics, Storage, Target};
 use crate::driver::postgres::Postgres;
 use crate::driver::programs::Programs;
-use crate::driver::server::{Server, Workdir};
 use crate::error::Result;
 use crate::measure::countd::consumer::{check, wait_until_counted};
+use crate::measure::countd::measure_target;
 use crate::workload::scale::Scale;
 
 /// The timeout for relaying all rows.
@@ -31,23 +31,16 @@ pub fn measure(programs: &Programs, scale: &Scale) -> Result<Vec<RelayRates>> {
     let mut rates = Vec::new();
     for _ in 0..scale.countd.repeats {
         eprintln!("bench: countd, relay of an outbox in PostgreSQL");
-        let dir = &Workdir::new()?;
-        let server = &Server::start(programs, dir, Some(&programs.module))?;
-        let target = Target {
-            programs,
-            server,
-            dir,
-            storage: Storage::Table,
-            metrics: Metrics::Default,
-        };
-        let postgres = Postgres::start(dir)?;
-        rates.push(relay(&target, &postgres, scale.countd.events)?);
+        measure_target(programs, (Storage::Table, Metrics::Default), |target| {
+            let postgres = Postgres::start(target.dir)?;
+            rates.push(relay(target, &postgres, scale.countd.events)?);
+            Ok(())
+        })?;
     }
     Ok(rates)
 }
 
 fn relay(target: &Target, postgres: &Postgres, events: u64) -> Result<RelayRates> {
-    target.create_schema()?;
     fill(postgres, events)?;
     // The consumer runs afterwards, because it would use the same core.
     let settings = [

@@ -1,6 +1,6 @@
 //! Requests to the API: their throughput, and the time until an action's count is visible under load.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -9,17 +9,16 @@ use crate::driver::countd::{Countd, Storage, Target};
 use crate::driver::http::{Http, get, post};
 use crate::driver::programs::Programs;
 use crate::error::Result;
+use crate::measure::countd::clients::{run_threads, send, variants};
 use crate::measure::countd::results::{CountdResults, RequestKind, RequestRate};
 use crate::workload::counts::SplitMix;
 use crate::workload::events::EntityPool;
 use crate::workload::scale::CountdScale;
 
 /// Actions per `POST /actions`.
-const ACTIONS: u64 = 1_000;
+pub const ACTIONS: u64 = 1_000;
 /// Entities per `POST /counter/batch` and `POST /feed`.
-const ENTITIES: u64 = 100;
-/// Distinct requests of each kind, sent in turn.
-const VARIANTS: usize = 16;
+pub const ENTITIES: u64 = 100;
 /// Connections that poll for the visibility of their own actions.
 const PROBERS: u64 = 8;
 /// The polling interval.
@@ -87,12 +86,8 @@ fn measure_bare(programs: &Programs, requests: &[Vec<u8>], time: Duration) -> Re
     })
 }
 
-fn variants(mut make: impl FnMut() -> Vec<u8>) -> Vec<Vec<u8>> {
-    (0..VARIANTS).map(|_| make()).collect()
-}
-
 /// A request with many actions. User ids are random, so nearly every like is a new fact.
-fn actions(metric: &str, pool: EntityPool, random: &mut SplitMix) -> Vec<u8> {
+pub fn actions(metric: &str, pool: EntityPool, random: &mut SplitMix) -> Vec<u8> {
     let mut lines = String::new();
     for _ in 0..ACTIONS {
         let (eid, uid) = (pool.pick(random), random.below(1 << 50));
@@ -104,7 +99,7 @@ fn actions(metric: &str, pool: EntityPool, random: &mut SplitMix) -> Vec<u8> {
 }
 
 /// The body of a request for a page, as a user sees it.
-fn page(uid: Option<u64>, random: &mut SplitMix) -> String {
+pub fn page(uid: Option<u64>, random: &mut SplitMix) -> String {
     let item = |_| {
         let eid = EntityPool::LongTail.pick(random);
         format!("{{\"etype\":\"note\",\"eid\":\"{eid}\"}}")
@@ -112,23 +107,6 @@ fn page(uid: Option<u64>, random: &mut SplitMix) -> String {
     let items: Vec<String> = (0..ENTITIES).map(item).collect();
     let user = uid.map_or(String::new(), |uid| format!("\"uid\":\"{uid}\","));
     format!("{{{user}\"items\":[{}]}}", items.join(","))
-}
-
-/// Sends requests over several connections, each with one in flight, and returns their number.
-fn send(port: u16, requests: &[Vec<u8>], connections: usize, time: Duration) -> Result<u64> {
-    let (end, sent) = (Instant::now() + time, AtomicU64::new(0));
-    run_threads(connections, |number| {
-        let mut http = Http::open(port)?;
-        for request in requests.iter().cycle().skip(number) {
-            if Instant::now() >= end {
-                break;
-            }
-            http.request(request)?;
-            sent.fetch_add(1, Relaxed);
-        }
-        Ok(())
-    })?;
-    Ok(sent.into_inner())
 }
 
 /// The seconds from sending each probe action until its count is visible, while other connections send `load`.
@@ -184,17 +162,4 @@ fn visibility_latency(http: &mut Http, eid: usize) -> Result<f64> {
         thread::sleep(POLL_INTERVAL);
     }
     Ok(started.elapsed().as_secs_f64())
-}
-
-/// Runs `work` on numbered threads and waits for all of them.
-fn run_threads(threads: usize, work: impl Fn(usize) -> Result<()> + Sync) -> Result<()> {
-    thread::scope(|scope| {
-        let work = &work;
-        let run = |number| scope.spawn(move || work(number).map_err(|why| why.to_string()));
-        let running: Vec<_> = (0..threads).map(run).collect();
-        for thread in running {
-            thread.join().map_err(|_| "a client panicked")??;
-        }
-        Ok(())
-    })
 }

@@ -11,7 +11,7 @@ mod timelines;
 use super::super::counter_key::UnusableKey;
 use super::super::decoder::decode;
 use super::*;
-use crate::domain::config::{BUILT_IN_COUNTERS, Config};
+use crate::domain::config::{BUILT_IN_COUNTERS, Config, UserCounter};
 use crate::domain::event::{Derived, Source};
 use crate::domain::ids::Entity;
 use crate::domain::ids::Name;

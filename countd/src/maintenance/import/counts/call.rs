@@ -99,12 +99,12 @@ impl CountImport {
                     .collect()
             })
             .collect();
-        let archives = self.store.layout().archives;
-        if archives {
+        let journals = self.store.layout().journals();
+        if journals {
             keys.push(layout.log(partition));
         }
         // Lua counts from 1.
-        let log_place = archives.then_some(keys.len());
+        let log_place = journals.then_some(keys.len());
         let script = match moves.is_empty() {
             true => APPLY.on(self.store.backend()),
             false => {
@@ -135,7 +135,7 @@ impl CountImport {
                 None => cmd.arg(""),
             };
             cmd.arg(record.len).arg(record.min_len);
-            if archives {
+            if journals {
                 let names: Vec<&str> = record.values.iter().map(|(_, n, _)| n.as_str()).collect();
                 cmd.arg(Journal::of_changes(record.entity, Cause::Import, ts));
                 cmd.arg(names.join(" "));

@@ -5,7 +5,7 @@ use super::live_reader::{Reader, Stopped, info, source_error};
 use super::pattern::KeyPattern;
 use super::shape::Shape;
 use crate::domain::ids::Name;
-use crate::redis::cluster::{Cluster, Commands};
+use crate::redis::cluster::{Cluster, Commands, Server};
 use redis::aio::{ConnectionManager, ConnectionManagerConfig};
 use redis::{Client, RedisError};
 use std::sync::Arc;
@@ -83,12 +83,9 @@ impl LiveSource {
         let is_cluster = field(&info(&mut first).await?, "redis_mode") == "cluster";
         let commands = match is_cluster {
             true => Commands::Cluster(Cluster::connect(&client, Vec::new(), settings).await?),
-            false => Commands::Server(first),
+            false => Commands::Server(Server::new(first)),
         };
-        let servers = match &commands {
-            Commands::Cluster(cluster) => cluster.masters()?,
-            Commands::Server(server) => vec![server.clone()],
-        };
+        let servers = commands.servers()?;
         let mut run_ids = Vec::new();
         for mut server in servers.clone() {
             run_ids.push(field(&info(&mut server).await?, "run_id").to_owned());

@@ -23,6 +23,15 @@ pub enum Kind {
     MariaDb,
 }
 
+/// Defines a test of each function for each kind of database.
+macro_rules! for_each_database {
+    ($($case:ident)*) => {
+        mod postgres { $( #[test] fn $case() { super::$case($crate::support::database::Kind::Postgres); } )* }
+        mod mariadb { $( #[test] fn $case() { super::$case($crate::support::database::Kind::MariaDb); } )* }
+    };
+}
+pub(crate) use for_each_database;
+
 /// A running server with the empty database `shop`, or one that was killed. Dropping it stops the server.
 pub struct Database {
     pub kind: Kind,

@@ -1,0 +1,223 @@
+//! What an event and a request cost at each part, with one server and with clusters of one to three masters.
+//!
+//! All servers share a core, so only CPU times are comparable, not rates.
+
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use crate::driver::countd::{Countd, Metrics, Storage, Target};
+use crate::driver::cpu;
+use crate::driver::http::{Http, get};
+use crate::driver::programs::Programs;
+use crate::driver::server::{Server, Workdir, free_port};
+use crate::error::Result;
+use crate::measure::countd::clients::{send, variants};
+use crate::measure::countd::requests::{ACTIONS, actions, page};
+use crate::workload::counts::SplitMix;
+use crate::workload::events::EntityPool;
+use crate::workload::scale::Scale;
+
+/// The largest number of masters.
+const MAX_MASTERS: usize = 3;
+/// The slots of a cluster.
+const SLOTS: usize = 16_384;
+/// The timeout for a cluster to serve all slots, and for countd to count all events.
+const TIMEOUT: Duration = Duration::from_secs(120);
+
+/// The kinds of requests, each with the units that one of them has.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Kind {
+    /// `POST /actions` with reads, which are counted from the log. The cost includes counting.
+    Reads,
+    /// `POST /actions` with likes, which record facts. The cost includes counting.
+    Likes,
+    /// `GET /counter`.
+    Single,
+    /// `POST /feed` of 100 entities, per entity.
+    Feeds,
+}
+
+impl Kind {
+    /// All, in the order of the report.
+    pub const ALL: [Kind; 4] = [Kind::Reads, Kind::Likes, Kind::Single, Kind::Feeds];
+}
+
+/// The CPU seconds for each event, request or entity.
+#[derive(Clone, Copy)]
+pub struct Costs {
+    /// Of the client.
+    pub client: f64,
+    /// Of countd.
+    pub countd: f64,
+    /// Of all servers.
+    pub redis: f64,
+}
+
+/// The costs of a kind of request with a number of masters; 0 is a server that is not in cluster mode.
+pub struct Measured {
+    /// The number of masters.
+    pub masters: usize,
+    /// The kind.
+    pub kind: Kind,
+    /// The costs.
+    pub costs: Costs,
+}
+
+/// Takes all measurements.
+pub fn measure(programs: &Programs, scale: &Scale) -> Result<Vec<Measured>> {
+    let mut all = Vec::new();
+    for _ in 0..scale.countd.repeats {
+        for masters in 0..=MAX_MASTERS {
+            eprintln!("bench: countd, {masters} masters of a cluster");
+            let dirs: Vec<Workdir> = (0..masters.max(1))
+                .map(|_| Workdir::new())
+                .collect::<Result<_>>()?;
+            let servers = start(programs, &dirs, masters > 0)?;
+            let target = Target {
+                programs,
+                server: &servers[0],
+                dir: &dirs[0],
+                storage: Storage::Table,
+                metrics: Metrics::Default,
+            };
+            target.create_schema()?;
+            let costs = measure_target(&target, &servers, scale.countd.requests)?;
+            let measured = costs.into_iter().map(|(kind, costs)| Measured {
+                masters,
+                kind,
+                costs,
+            });
+            all.extend(measured);
+        }
+    }
+    Ok(all)
+}
+
+/// Starts servers, as the masters of a cluster if `in_cluster`.
+fn start(programs: &Programs, dirs: &[Workdir], in_cluster: bool) -> Result<Vec<Server>> {
+    let mut servers = Vec::new();
+    let mut bus_ports = Vec::new();
+    for dir in dirs {
+        let bus = free_port()?.to_string();
+        let settings = ["--cluster-enabled", "yes", "--cluster-port", &bus];
+        let settings = if in_cluster { &settings[..] } else { &[] };
+        let module = Some(programs.module.as_path());
+        servers.push(Server::start_with(programs, dir, module, settings)?);
+        bus_ports.push(bus);
+    }
+    if !in_cluster {
+        return Ok(servers);
+    }
+    let count = servers.len();
+    let mut first = servers[0].control()?;
+    for (number, server) in servers.iter().enumerate() {
+        let (from, end) = (SLOTS * number / count, SLOTS * (number + 1) / count);
+        let slots = format!("CLUSTER ADDSLOTSRANGE {from} {}", end - 1);
+        server.control()?.call(&slots)?;
+        let (port, bus) = (server.port(), &bus_ports[number]);
+        if number > 0 {
+            first.call(&format!("CLUSTER MEET 127.0.0.1 {port} {bus}"))?;
+        }
+    }
+    let started = Instant::now();
+    for server in &servers {
+        let mut control = server.control()?;
+        loop {
+            let info = control.call("CLUSTER INFO")?;
+            if info.contains("cluster_state:ok") && info.contains(&format!("cluster_size:{count}"))
+            {
+                break;
+            }
+            if started.elapsed() > TIMEOUT {
+                return Err("the cluster does not serve all slots".into());
+            }
+            sleep(Duration::from_millis(50));
+        }
+    }
+    Ok(servers)
+}
+
+fn measure_target(
+    target: &Target,
+    servers: &[Server],
+    time: Duration,
+) -> Result<Vec<(Kind, Costs)>> {
+    let countd = Countd::start(target, "all")?;
+    let random = &mut SplitMix(5);
+    let mut costs = Vec::new();
+    for kind in Kind::ALL {
+        let requests = variants(|| request(kind, random));
+        let units = match kind {
+            Kind::Reads | Kind::Likes => ACTIONS,
+            Kind::Single => 1,
+            Kind::Feeds => crate::measure::countd::requests::ENTITIES,
+        };
+        // Warms up connections and caches.
+        send(countd.port, &requests, 8, time / 10)?;
+        wait_until_counted(&countd)?;
+        let before = used(&countd, servers)?;
+        let done = (send(countd.port, &requests, 8, time)? * units) as f64;
+        wait_until_counted(&countd)?;
+        let after = used(&countd, servers)?;
+        let each = |before: f64, after: f64| (after - before) / done;
+        let of_kind = Costs {
+            client: each(before.client, after.client),
+            countd: each(before.countd, after.countd),
+            redis: each(before.redis, after.redis),
+        };
+        costs.push((kind, of_kind));
+    }
+    Ok(costs)
+}
+
+fn request(kind: Kind, random: &mut SplitMix) -> Vec<u8> {
+    let pool = EntityPool::LongTail;
+    match kind {
+        Kind::Reads => actions("read", pool, random),
+        Kind::Likes => actions("like", pool, random),
+        Kind::Single => get(&format!("/counter/note/{}", pool.pick(random))),
+        Kind::Feeds => {
+            let user = random.below(1 << 50);
+            crate::driver::http::post("/feed", &page(Some(user), random))
+        }
+    }
+}
+
+/// The CPU seconds that each part has used.
+fn used(countd: &Countd, servers: &[Server]) -> Result<Costs> {
+    let mut redis = 0.0;
+    for server in servers {
+        redis += server.cpu_ns()? as f64 / 1e9;
+    }
+    Ok(Costs {
+        client: cpu::all_threads_ns(std::process::id())? as f64 / 1e9,
+        countd: countd.cpu_seconds()?,
+        redis,
+    })
+}
+
+/// Waits until countd has counted all events that it has appended.
+fn wait_until_counted(countd: &Countd) -> Result<()> {
+    let started = Instant::now();
+    let mut http = Http::open(countd.port)?;
+    let mut last = None;
+    while started.elapsed() < TIMEOUT {
+        let text = String::from_utf8_lossy(http.request(&get("/metrics"))?).into_owned();
+        let value = |name: &str| -> Option<u64> {
+            let mut lines = text.lines().filter_map(|line| line.split_once(' '));
+            let found = lines.find(|(key, _)| *key == name);
+            found.and_then(|(_, value)| value.parse().ok())
+        };
+        let (appended, applied) = (
+            value("countd_events_appended_total").unwrap_or(0),
+            value("countd_events_applied_total"),
+        );
+        // Derived events are counted, too.
+        if applied == last && applied.unwrap_or(0) >= appended {
+            return Ok(());
+        }
+        last = applied;
+        sleep(Duration::from_millis(200));
+    }
+    Err("countd does not count all events".into())
+}

@@ -1,0 +1,146 @@
+//! The section on one hot entity.
+
+use crate::measure::countd::hot::{HotRates, Rate};
+use crate::measure::stats::Spread;
+use crate::report::check::{Check, Threshold};
+use crate::report::figures::Figures;
+use crate::report::section::Section;
+use crate::report::table::Table;
+
+/// The name in `--only`.
+pub const NAME: &str = "countd-hot";
+/// The heading.
+pub const TITLE: &str = "countd: one hot entity";
+
+/// The rate of a kind of request in a repeat.
+type Kind = fn(&HotRates) -> Rate;
+
+/// Likes of one entity and of many, and reads from memory and of the bare handler.
+const KINDS: [(&str, &str, Kind); 5] = [
+    (
+        "`POST /action/like` on one entity, 64 connections",
+        "likes-of-one-per-s",
+        |rates| rates.likes_of_one,
+    ),
+    (
+        "`POST /action/like` on a million entities, 64 connections",
+        "likes-of-many-per-s",
+        |rates| rates.likes_of_many,
+    ),
+    (
+        "`GET /counter` of one entity with `hot.cache_ms`, 16 connections",
+        "cached-reads-per-s",
+        |rates| rates.cached,
+    ),
+    ("`GET /healthz`, 16 connections", "health-per-s", |rates| {
+        rates.health
+    }),
+    (
+        "a bare axum handler with the reply of `GET /counter`, 16 connections",
+        "bare-per-s",
+        |rates| rates.bare,
+    ),
+];
+
+/// Formats the results.
+pub fn section(results: &[HotRates]) -> Section {
+    let spread = |value: &dyn Fn(&HotRates) -> f64| Spread::of(results.iter().map(value));
+    let mut table = Table::new(&["", "requests /s", "quartiles", "µs of Redis each"]);
+    let mut figures = Figures::default();
+    for (label, name, kind) in KINDS {
+        let rate = spread(&|rates| kind(rates).per_second);
+        let cpu = spread(&|rates| kind(rates).server_cpu * 1e6);
+        table.row(&[
+            label.to_string(),
+            format!("{:.0}", rate.median()),
+            format!("{:.0} .. {:.0}", rate.low(), rate.high()),
+            format!("{:.1}", cpu.median()),
+        ]);
+        figures.add(format!("countd.hot.{name}"), rate.median(), 0);
+    }
+    let ratio = |above: Kind, below: Kind| {
+        spread(&|rates| above(rates).per_second / below(rates).per_second)
+    };
+    let cpu = spread(&|rates| rates.likes_of_one.server_cpu / rates.likes_of_many.server_cpu);
+    let detection = Spread::of(results.iter().flat_map(|rates| rates.detection.clone()));
+    let check = |what: &str, spread: Spread, threshold, is_cost: bool| Check {
+        quartiles: Some((spread.low(), spread.high())),
+        threshold,
+        ..match is_cost {
+            true => Check::cost(what.into(), spread.median(), None),
+            false => Check::speed(what.into(), spread.median(), None),
+        }
+    };
+    Section {
+        title: TITLE.into(),
+        body: format!(
+            "Likes of different users that arrive while another one on the same entity is executed are committed as a group. The counters of a hot \
+             entity can be answered from memory. countd and the client share a core. The cost of the detection is the CPU time of countd for \
+             `GET /counter` from Redis, in pairs of rounds with `hot.enabled` on and off.\n\n{}",
+            table.finish(),
+        ),
+        checks: vec![
+            check(
+                "countd, likes per second, one entity : a million entities",
+                ratio(|r| r.likes_of_one, |r| r.likes_of_many),
+                Threshold::AtLeast(1.7),
+                false,
+            ),
+            check(
+                "countd, server CPU of a like, one entity : a million entities",
+                cpu,
+                Threshold::AtMost(0.333),
+                true,
+            ),
+            check(
+                "countd, reads of a hot entity from memory : `GET /healthz`",
+                ratio(|r| r.cached, |r| r.health),
+                Threshold::AtLeast(0.95),
+                false,
+            ),
+            check(
+                "countd, reads of a hot entity from memory : bare axum handler",
+                ratio(|r| r.cached, |r| r.bare),
+                Threshold::None,
+                false,
+            ),
+            check(
+                "countd, CPU of a read, with : without detection of hot entities",
+                detection,
+                Threshold::AtMost(1.02),
+                true,
+            ),
+        ],
+        figures,
+        ..Section::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_entity_is_compared_with_many() {
+        let rate = |per_second| Rate {
+            per_second,
+            server_cpu: 1.0 / per_second,
+        };
+        let rates = HotRates {
+            likes_of_one: rate(40_000.0),
+            likes_of_many: rate(20_000.0),
+            cached: rate(30_000.0),
+            health: rate(60_000.0),
+            bare: rate(120_000.0),
+            detection: vec![1.0, 1.03, 1.01],
+        };
+        let section = section(&[rates]);
+        let values: Vec<f64> = section.checks.iter().map(|check| check.value).collect();
+        assert_eq!(values, [2.0, 0.5, 0.5, 0.25, 1.01]);
+        let met: Vec<Option<bool>> = section.checks.iter().map(Check::met).collect();
+        let expected = [Some(true), Some(false), Some(false), None, Some(true)];
+        assert_eq!(met, expected);
+        let figures = section.figures.to_json().unwrap();
+        assert!(figures.contains("\"countd.hot.likes-of-one-per-s\": 40000"));
+    }
+}

@@ -1,0 +1,207 @@
+//! `countd check` and `countd doctor`.
+
+mod damage;
+mod layout;
+mod report;
+mod schemas;
+
+pub use damage::inspect_all;
+pub use report::{Finding, Format, Report};
+
+use crate::cli::acl::{self, Roles};
+use crate::cli::error::CommandError;
+use countd::domain::config::{Ack, Config};
+use countd::domain::error::{ConnectError, StoreError};
+use countd::facts;
+use countd::redis::layout::Purpose;
+use countd::redis::replicas::Replication;
+use countd::redis::script::CounterBackend;
+use countd::redis::store::Store;
+use countd::storage::schema::Schemas;
+use countd::storage::user_schema;
+use countd::{relay, sink};
+use std::error::Error;
+use std::io::{self, Write};
+
+/// Runs `countd check`, or `countd doctor`, which also prints the commands that repair what was found.
+///
+/// # Errors
+/// The data cannot be used with the configuration, Redis failed, stdout cannot be written, or something does not work.
+pub async fn run(config: &Config, format: Format) -> Result<(), Box<dyn Error>> {
+    let mut report = Report::new(io::stdout().lock(), format);
+    report.add(&Finding::ok("configuration: ok"))?;
+    let store = match connect(config).await {
+        Ok(store) => store,
+        Err(error) => {
+            if let (Some(finding), true) = (describe(error.as_ref()), format != Format::Lines) {
+                report.add(&finding)?;
+            }
+            return Err(error);
+        }
+    };
+    check(config, &store, &mut report).await?;
+    match report.failure() {
+        Some(reason) => Err(CommandError::Unsuccessful(reason).into()),
+        None => Ok(()),
+    }
+}
+
+/// Connects as a process would that serves and consumes, but records nothing of the configuration, which may not be in use yet. On an empty
+/// server it initializes the layout.
+async fn connect(config: &Config) -> Result<Store, Box<dyn Error>> {
+    let store = Store::connect(config, Purpose::Check).await?;
+    facts::check(&store, config).await?;
+    user_schema::check(&store, config).await?;
+    acl::check(&store, config, Roles::ALL).await?;
+    Ok(store)
+}
+
+/// Why countd would not start.
+fn describe(error: &(dyn Error + 'static)) -> Option<Finding> {
+    let finding = Finding::problem(error.to_string());
+    Some(match error.downcast_ref::<ConnectError>() {
+        Some(ConnectError::MissingPermissions(_)) => finding.repaired_by(
+            "countd acl (as a user with all permissions) prints the ACL SETUSER commands",
+        ),
+        _ => finding,
+    })
+}
+
+/// Runs the checks, in the order in which they are printed.
+async fn check(
+    config: &Config,
+    store: &Store,
+    report: &mut Report<impl Write>,
+) -> Result<(), CommandError> {
+    report.add(&Finding::ok(format!(
+        "server: ok, {}",
+        describe_server(store)
+    )))?;
+    report.add(&Finding::ok("permissions: ok"))?;
+    if store.backend() == CounterBackend::Strings {
+        report.add(&note_on_backend(store).await?)?;
+    }
+    note_replicas(config, store, report).await?;
+    layout::note_all(config, store, report).await?;
+    check_damage(store, report).await?;
+    let all = Schemas::new(store.clone());
+    schemas::check(config, &all, report).await?;
+    schemas::note_missing_counters(config, &all, report)?;
+    schemas::note_new_user_counters(config, &all, report)?;
+    check_databases(config, report).await
+}
+
+/// Checks the partitions and the dead letters.
+async fn check_damage(store: &Store, report: &mut Report<impl Write>) -> Result<(), CommandError> {
+    let damage = inspect_all(store).await?;
+    for failure in &damage.partitions {
+        let (partition, reason) = (failure.partition, &failure.reason);
+        // Only the operator knows what has happened to the log.
+        let reset = format!("countd log reset {partition} --uncounted all|none|OFFSET --dry-run");
+        let problem = Finding::problem(format!("partition {partition}: {reason}"));
+        report.add(&problem.repaired_by(reset))?;
+    }
+    for problem in &damage.dead_letters {
+        report.add(&Finding::problem(format!("dead letters: {problem}")))?;
+    }
+    if damage.is_none() {
+        report.add(&Finding::ok("partitions: ok"))?;
+    } else {
+        report.fail(format!(
+            "{} partitions have failed, {} dead-letter streams are damaged: see docs/countd/operations.md",
+            damage.partitions.len(),
+            damage.dead_letters.len()
+        ));
+    }
+    Ok(())
+}
+
+/// Checks the tables of the relay and the sink, if there are any.
+async fn check_databases(
+    config: &Config,
+    report: &mut Report<impl Write>,
+) -> Result<(), CommandError> {
+    let mut checked = Vec::new();
+    if config.relay.url.kind().is_some() {
+        let result = relay::check(&config.relay).await;
+        checked.push(("relay", result.map_err(|error| error.to_string())));
+    }
+    if config.sink.url.kind().is_some() {
+        let result = sink::check(&config.sink).await;
+        checked.push(("sink", result.map_err(|error| error.to_string())));
+    }
+    for (name, result) in checked {
+        match result {
+            Ok(()) => report.add(&Finding::ok(format!("{name}: ok")))?,
+            Err(error) => {
+                report.add(&Finding::problem(format!("{name}: {error}")))?;
+                report.fail(format!("{name}: {error}"));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn describe_server(store: &Store) -> String {
+    let keys = store.keys();
+    let mode = match keys.tagged() {
+        true => "cluster mode",
+        false => "standalone",
+    };
+    let module = match store.has_module() {
+        true => "the module is loaded",
+        false => "no module",
+    };
+    format!("{mode}, {module}, {} partitions", keys.partitions())
+}
+
+/// A note on the backend, for data without the module's types.
+async fn note_on_backend(store: &Store) -> Result<Finding, StoreError> {
+    if store.has_module() {
+        return Ok(Finding::note(
+            "the module is not used, because this data was created without it: counters are Strings, sets of IDs are Sets",
+        ));
+    }
+    if store.has_library().await? {
+        return Ok(Finding::note(
+            "counters are Strings, sets of IDs are Sets; the fallback library is loaded",
+        ));
+    }
+    let load = "redis-cli -x FUNCTION LOAD REPLACE < fallback/countint.lua";
+    let note = format!(
+        "counters are Strings, sets of IDs are Sets; the fallback library is not loaded, which countd does not need: {load}"
+    );
+    Ok(Finding::note(note).repaired_by(load))
+}
+
+/// Notes servers with fewer replicas than writes wait for, or none to read from.
+async fn note_replicas(
+    config: &Config,
+    store: &Store,
+    report: &mut Report<impl Write>,
+) -> Result<(), CommandError> {
+    let required = match config.redis.ack {
+        Ack::Replicas(required) => required,
+        Ack::Memory | Ack::Fsync => 0,
+    };
+    let is_read = store.reads_from_replicas();
+    if required == 0 && !is_read {
+        return Ok(());
+    }
+    for mut server in store.servers()? {
+        let replication = Replication::read(&mut server).await;
+        let connected = replication.map_err(StoreError::from)?.replicas.len();
+        if connected < usize::from(required) {
+            report.add(&Finding::note(format!(
+                "redis.ack is {}, but a server has {connected} replicas: writes to it get 503",
+                config.redis.ack
+            )))?;
+        }
+        if connected == 0 && is_read {
+            report.add(&Finding::note(
+                "redis.read_from is replica, but a server has no replicas: it answers all reads itself",
+            ))?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,98 @@
+//! The schemas of entity types and of users.
+
+use super::report::{Finding, Report};
+use crate::cli::error::CommandError;
+use countd::domain::config::{Config, Count, EntityConfig};
+use countd::domain::error::{SchemaError, join_names};
+use countd::domain::ids::Name;
+use countd::storage::schema::{Schemas, user_schema_id};
+use std::collections::BTreeSet;
+use std::io::{self, Write};
+
+/// Prints the configured schemas.
+pub(super) async fn check(
+    config: &Config,
+    schemas: &Schemas,
+    report: &mut Report<impl Write>,
+) -> Result<(), CommandError> {
+    let mut unusable = 0;
+    let of_entities = config.entities.values().map(|entity| &entity.schema);
+    let ids: BTreeSet<&Name> = of_entities.chain([user_schema_id()]).collect();
+    for id in ids {
+        let finding = match schemas.refresh(id).await {
+            Ok(schema) => Finding::ok(format!("schema {id}: {}", join_names(schema.names()))),
+            Err(SchemaError::Store(error)) => return Err(error.into()),
+            Err(error) => {
+                unusable += 1;
+                let problem = Finding::problem(format!("schema {id}: {error}"));
+                match (&error, required_names(config, id)) {
+                    (SchemaError::Missing(_), Some(names)) => {
+                        problem.repaired_by(format!("countd schema set {id} {names}"))
+                    }
+                    _ => problem,
+                }
+            }
+        };
+        report.add(&finding)?;
+    }
+    if unusable > 0 {
+        report.fail(format!(
+            "{unusable} schemas cannot be used: see `countd schema set --help`"
+        ));
+    }
+    Ok(())
+}
+
+/// The metrics that types with a schema count, between spaces. `None` for the schema of users, which countd creates.
+fn required_names(config: &Config, id: &Name) -> Option<String> {
+    if id == user_schema_id() {
+        return None;
+    }
+    let types = config.entities.iter();
+    let types: Vec<_> = types.filter(|(_, entity)| entity.schema == *id).collect();
+    let metrics = config.metrics.iter().filter(|(_, metric)| {
+        let applies = |etype: &Name| metric.applies_to(etype);
+        metric.count != Count::Never && types.iter().any(|(etype, _)| applies(etype))
+    });
+    let names: Vec<&str> = metrics.map(|(name, _)| name.as_str()).collect();
+    (!names.is_empty()).then(|| names.join(" "))
+}
+
+/// Notes the metrics that the schema of an entity type lacks.
+pub(super) fn note_missing_counters(
+    config: &Config,
+    schemas: &Schemas,
+    report: &mut Report<impl Write>,
+) -> io::Result<()> {
+    for (etype, EntityConfig { schema: id, .. }) in &config.entities {
+        let Some(schema) = schemas.cached(id) else {
+            continue;
+        };
+        for (name, metric) in config.metrics.iter() {
+            let has_counter = metric.count != Count::Never && metric.applies_to(etype);
+            if has_counter && schema.index_of(name.as_str()).is_none() {
+                let note = format!("{etype} has no {name}: schema {id} does not contain it");
+                let repair = format!("countd schema extend {id} {name}");
+                report.add(&Finding::note(note).repaired_by(repair))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Notes the counters of users that the next start appends to the schema.
+pub(super) fn note_new_user_counters(
+    config: &Config,
+    schemas: &Schemas,
+    report: &mut Report<impl Write>,
+) -> io::Result<()> {
+    let stored = schemas.cached(user_schema_id());
+    let stored = stored.map_or(0, |schema| schema.len());
+    match config.users.names().get(stored..) {
+        Some(new) if stored > 0 && !new.is_empty() => report.add(&Finding::note(format!(
+            "countd will append to the counters of users when it starts: {}",
+            join_names(new)
+        ))),
+        _ => Ok(()),
+    }
+}

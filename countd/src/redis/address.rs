@@ -1,0 +1,4 @@
+//! Addresses of servers.
+
+/// The host and port of a server.
+pub type Address = (String, u16);
