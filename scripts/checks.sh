@@ -189,6 +189,19 @@ have_python_venv() {
 # have_schemathesis VENV: the virtual environment of scripts/test-api.
 have_schemathesis() { [[ $("$1/bin/schemathesis" --version 2>/dev/null) == [Ss]chemathesis* ]]; }
 
+# have_deploy_checks VENV: the virtual environment of scripts/test-deploy.
+have_deploy_checks() {
+    [[ $("$1/bin/hadolint" --version 2>/dev/null) == *adolint* ]] && "$1/bin/kubernetes-validate" --help >/dev/null 2>&1 &&
+        "$1/bin/check-jsonschema" --version >/dev/null 2>&1
+}
+
+# The version with --offline, of Debian 12 and Ubuntu 24.04.
+have_systemd_analyze() {
+    local version
+    version=$(systemd-analyze --version 2>/dev/null | awk 'NR == 1 { print $2 }')
+    [[ $version =~ ^[0-9]+$ ]] && ((version >= 250))
+}
+
 # The program of Chromium, wherever it came from.
 chromium_program() { command -v chromium || command -v chromium-browser || command -v google-chrome; }
 
@@ -198,6 +211,9 @@ have_chromium() { [[ $("$(chromium_program)" --version 2>/dev/null) == *Chrom* ]
 have_node() { { node -e 'process.exit(parseInt(process.versions.node) < 18 ? 1 : 0)' && npm --version; } >/dev/null 2>&1; }
 
 have_pip() { [[ $(python3 -m pip --version 2>/dev/null) == pip* ]]; }
+
+# The program that finds the packages of the libraries that a binary needs.
+have_dpkg_dev() { [[ $(dpkg-shlibdeps --version 2>/dev/null) == *dpkg-shlibdeps* ]]; }
 
 # Without libc6-dbg valgrind cannot start any program.
 have_valgrind() { valgrind --quiet --error-exitcode=1 true >/dev/null 2>&1; }

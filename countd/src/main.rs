@@ -2,6 +2,7 @@
 
 mod cli;
 mod process;
+mod systemd;
 
 use clap::Parser;
 use cli::acl::Roles;

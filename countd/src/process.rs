@@ -2,6 +2,7 @@
 //! relay or the sink, and stops them.
 
 use crate::cli::acl::{self, Roles};
+use crate::systemd::{self, PassedSocket};
 use axum::Router;
 use countd::domain::config::Config;
 use countd::domain::error::ConnectError;
@@ -41,6 +42,8 @@ const UPKEEP_INTERVAL: Duration = Duration::from_secs(5);
 /// Redis or the tables cannot be used, an address cannot be bound, or a task failed.
 pub async fn run(config: Arc<Config>, roles: Roles) -> Result<(), Box<dyn Error>> {
     let metrics = exposition::install()?;
+    let mut socket = PassedSocket::from_environment()?;
+    systemd::keep_alive();
     let (stop, stopping) = watch::channel(false);
     tokio::spawn(wait_for_signal(stop.clone())?);
     let mut tasks: JoinSet<Result<(), String>> = JoinSet::new();
@@ -57,7 +60,7 @@ pub async fn run(config: Arc<Config>, roles: Roles) -> Result<(), Box<dyn Error>
         listen_operational(
             &mut tasks,
             &config,
-            address,
+            (&mut socket, address),
             (&store, &health, &metrics),
             &stopping,
         )
@@ -126,7 +129,7 @@ pub async fn run(config: Arc<Config>, roles: Roles) -> Result<(), Box<dyn Error>
         listen_operational(
             &mut tasks,
             &config,
-            address,
+            (&mut socket, address),
             (&store, &health, &metrics),
             &stopping,
         )
@@ -143,7 +146,7 @@ pub async fn run(config: Arc<Config>, roles: Roles) -> Result<(), Box<dyn Error>
         listen_operational(
             &mut tasks,
             &config,
-            address,
+            (&mut socket, address),
             (&store, &health, &metrics),
             &stopping,
         )
@@ -157,9 +160,18 @@ pub async fn run(config: Arc<Config>, roles: Roles) -> Result<(), Box<dyn Error>
         };
         members.add(&store, &config).await?;
         let router = http::router(&config, store, health, metrics.clone(), stopping.clone())?;
-        listen(&mut tasks, &config, config.http.listen, router, &stopping).await?;
+        let address = config.http.listen;
+        listen(
+            &mut tasks,
+            &config,
+            (&mut socket, address),
+            router,
+            &stopping,
+        )
+        .await?;
     }
     tasks.spawn(maintain_metrics(metrics, stopping.clone()));
+    systemd::report_ready(stopping.clone());
     let result = join_all(&mut tasks, &stop, stopping).await;
     members.leave().await;
     tracing::info!("stopped");
@@ -224,7 +236,7 @@ async fn start(member: &mut ProcessMember) -> Result<(), ConnectError> {
 async fn listen_operational(
     tasks: &mut JoinSet<Result<(), String>>,
     config: &Arc<Config>,
-    address: Option<SocketAddr>,
+    (socket, address): (&mut PassedSocket, Option<SocketAddr>),
     (store, health, metrics): (&Store, &Health, &PrometheusHandle),
     stopping: &watch::Receiver<bool>,
 ) -> Result<(), Box<dyn Error>> {
@@ -238,20 +250,26 @@ async fn listen_operational(
         metrics.clone(),
         stopping.clone(),
     )?;
-    listen(tasks, config, address, router, stopping).await
+    listen(tasks, config, (socket, address), router, stopping).await
 }
 
-/// Binds an address and spawns its server.
+/// Takes the socket that systemd passed, or binds the address, and spawns its server.
 async fn listen(
     tasks: &mut JoinSet<Result<(), String>>,
     config: &Arc<Config>,
-    address: SocketAddr,
+    (socket, address): (&mut PassedSocket, SocketAddr),
     router: Router,
     stopping: &watch::Receiver<bool>,
 ) -> Result<(), Box<dyn Error>> {
-    let listener = TcpListener::bind(address).await;
+    let passed = socket.take();
+    let passed = passed.map_err(|error| format!("cannot use systemd's socket: {error}"))?;
+    let from_systemd = passed.is_some();
+    let listener = match passed {
+        Some(listener) => Ok(listener),
+        None => TcpListener::bind(address).await,
+    };
     let listener = listener.map_err(|error| format!("cannot listen on {address}: {error}"))?;
-    tracing::info!(address = %listener.local_addr()?, "serving");
+    tracing::info!(address = %listener.local_addr()?, from_systemd, "serving");
     let (config, mut stopping) = (Arc::clone(config), stopping.clone());
     tasks.spawn(async move {
         let stop = async move {
@@ -334,6 +352,7 @@ async fn connect(
             Err(error) => return Err(error),
         };
         tracing::warn!(%error, "no connection to Redis yet");
+        systemd::report_waiting(&format!("no connection to Redis yet: {error}"));
         tokio::select! {
             () = tokio::time::sleep(RECONNECT_DELAY) => {}
             _ = stopping.wait_for(|stop| *stop) => return Ok(None),

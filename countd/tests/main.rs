@@ -60,6 +60,7 @@ mod sink;
 mod slow_clients;
 mod startup;
 mod support;
+mod systemd;
 mod tour;
 mod trim;
 mod user_counters;

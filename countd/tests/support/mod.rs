@@ -20,7 +20,9 @@ pub use drain::{
     wait_until_drained,
 };
 pub use pause::pause;
-pub use process::{Countd, Settings, dead_reasons, printed, run, run_as_user, run_at, set_schema};
+pub use process::{
+    Countd, Settings, dead_reasons, environment, printed, run, run_as_user, run_at, set_schema,
+};
 pub use running::Running;
 pub use sse::EventStream;
 pub use stores::one_node_cluster;

@@ -21,6 +21,17 @@ fn the_file_in_the_repository_contains_the_defaults() {
 }
 
 #[test]
+fn the_file_of_the_debian_package_has_the_defaults() {
+    let package = Config::parse(include_str!("../../../../deploy/countd.toml")).expect("valid");
+    let defaults = Config::parse("").expect("the defaults are valid");
+    let sections = |config: &Config| {
+        let (redis, auth, limits) = (&config.redis, &config.auth, &config.limits);
+        format!("{redis:?} {auth:?} {limits:?}")
+    };
+    assert_eq!(sections(&package), sections(&defaults));
+}
+
+#[test]
 fn a_file_overrides_only_the_settings_it_names() {
     let config = Config::parse("[log]\nretain = 5\n").expect("valid");
     assert_eq!((config.log.retain, config.log.partitions), (5, 1024));
