@@ -7,18 +7,17 @@ use serde_json::json;
 use std::process::Command;
 
 const TOKEN: &str = "a-token-of-operators";
+/// Of both processes: each counts some of the events, announces their changes, and compares counters.
+const SHARED: &str = "[changes]\nenabled = true\n[reconcile]\ninterval_seconds = 1\nsample = 1\n";
 
 #[test]
 #[ignore = "needs Chromium and Node: scripts/test-browser"]
 fn pages_work_in_chromium() {
     let directory = std::env::var("COUNTINT_BROWSER").expect("scripts/test-browser sets it");
     let store = module();
-    let demo = start(
-        &store,
-        &format!("{CONFIG}[http]\ndemo = true\n[changes]\nenabled = true\n"),
-    );
+    let demo = start(&store, &format!("{CONFIG}{SHARED}[http]\ndemo = true\n"));
     let with_tokens = format!(
-        "{CONFIG}[hot]\nmin_rate = 1\n[auth]\ntokens = [{{ name = \"ops\", token = \"{TOKEN}\", rights = [\"admin\"] }}]\n"
+        "{CONFIG}{SHARED}[hot]\nmin_rate = 1\n[auth]\ntokens = [{{ name = \"ops\", token = \"{TOKEN}\", rights = [\"admin\"] }}]\n"
     );
     let console = start(&store, &with_tokens);
     let api = demo.api();

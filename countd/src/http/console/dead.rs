@@ -2,7 +2,7 @@
 
 use super::error::ConsoleError;
 use super::guard::CheckedForm;
-use super::layout::{Section, form_token, link, number, page, table, time};
+use super::layout::{Column, Section, form_token, link, number, page, table, time};
 use crate::domain::error::Problem;
 use crate::domain::keys::Partition;
 use crate::http::app::App;
@@ -89,6 +89,16 @@ pub async fn list(
     Ok(page(Section::DeadLetters, &session, &content))
 }
 
+/// The columns of the table of dead letters.
+const COLUMNS: [Column; 6] = [
+    Column::Boxes("Select"),
+    Column::Text("Time (UTC)"),
+    Column::Text("Reason"),
+    Column::Text("Kind"),
+    Column::Text("Partition / offset"),
+    Column::Text("Payload"),
+];
+
 /// The form with the dead letters.
 fn selection(session: &Session, letters: &[StoredDeadLetter]) -> Markup {
     let rows = html! {
@@ -107,7 +117,7 @@ fn selection(session: &Session, letters: &[StoredDeadLetter]) -> Markup {
     html! {
         form method="post" action=(PATH) data-select-all {
             (form_token(session))
-            (table("Dead letters", &["Select", "Time (UTC)", "Reason", "Kind", "Partition / offset", "Payload"], &rows))
+            (table("Dead letters", &COLUMNS, &rows))
             p .buttons {
                 button .primary type="submit" name="action" value="retry" { "Retry the selected" }
                 button .danger type="submit" name="action" value="drop" { "Drop the selected" }

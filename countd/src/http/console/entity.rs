@@ -2,7 +2,7 @@
 
 use super::error::ConsoleError;
 use super::facts::{fact_table, facts_of};
-use super::layout::{Section, entity_link, link, number, page, table};
+use super::layout::{Column, Section, entity_link, link, number, page, table};
 use super::trail::trail;
 use crate::domain::config::USER;
 use crate::domain::day::with_dashes;
@@ -166,8 +166,9 @@ fn days(histories: &[(Name, History)]) -> Markup {
             .iter()
             .any(|(_, history)| count(history, *at) != 0)
     };
-    let columns: Vec<&str> = std::iter::once("Day")
-        .chain(histories.iter().map(|(name, _)| name.as_str()))
+    let names = histories.iter();
+    let columns: Vec<Column> = std::iter::once(Column::Text("Day"))
+        .chain(names.map(|(name, _)| Column::Number(name.as_str())))
         .collect();
     let rows = html! {
         @for at in (0..length).rev().filter(counted) {

@@ -1,6 +1,6 @@
 //! The facts of an entity or on a user.
 
-use super::layout::{entity_link, number, table};
+use super::layout::{Column, entity_link, number, table};
 use crate::domain::config::USER;
 use crate::domain::error::Problem;
 use crate::domain::ids::Entity;
@@ -84,5 +84,13 @@ pub fn fact_table(facts: &[MetricFacts]) -> Markup {
             }
         }
     };
-    table("Facts", &["Metric", "Users", "Some of them"], &rows)
+    table(
+        "Facts",
+        &[
+            Column::Text("Metric"),
+            Column::Number("Users"),
+            Column::Text("Some of them"),
+        ],
+        &rows,
+    )
 }

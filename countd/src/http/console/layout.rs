@@ -94,13 +94,34 @@ pub fn form_token(session: &Session) -> Markup {
     html! { input type="hidden" name=(FORM_TOKEN) value=(session.form_token); }
 }
 
+/// The title of a column of a table.
+#[derive(Clone, Copy)]
+pub enum Column<'a> {
+    /// Of texts.
+    Text(&'a str),
+    /// Of numbers, which are aligned to the right: cells of class `right`.
+    Number(&'a str),
+    /// Of checkboxes. Only screen readers have the title.
+    Boxes(&'a str),
+}
+
 /// A table that scrolls on narrow screens. `rows` are `tr` elements.
-pub fn table(caption: &str, columns: &[&str], rows: &Markup) -> Markup {
+pub fn table(caption: &str, columns: &[Column], rows: &Markup) -> Markup {
     html! {
         div .scroll tabindex="0" role="region" aria-label=(caption) {
             table {
                 caption .hidden-text { (caption) }
-                thead { tr { @for column in columns { th scope="col" { span .hidden-text[*column == "Select"] { (column) } } } } }
+                thead {
+                    tr {
+                        @for column in columns {
+                            @match column {
+                                Column::Text(title) => th scope="col" { (title) },
+                                Column::Number(title) => th .right scope="col" { (title) },
+                                Column::Boxes(title) => th scope="col" { span .hidden-text { (title) } },
+                            }
+                        }
+                    }
+                }
                 tbody { (rows) }
             }
         }
@@ -124,7 +145,7 @@ pub fn optional_time(ms: Option<u64>) -> Markup {
     }
 }
 
-/// A number with spaces between thousands.
+/// A number with commas between thousands.
 pub fn number(value: u64) -> String {
     let digits = value.to_string();
     let mut text = String::with_capacity(digits.len() * 4 / 3);

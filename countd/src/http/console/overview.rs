@@ -1,7 +1,7 @@
 //! The overview: figures of the logs, problems, differences of counters, and hot entities.
 
 use super::error::ConsoleError;
-use super::layout::{Section, entity_link, number, page, table};
+use super::layout::{Column, Section, entity_link, number, page, table};
 use super::samples;
 use crate::domain::error::{Problem, StoreError};
 use crate::http::app::App;
@@ -139,7 +139,7 @@ fn differences(buckets: &[(String, u64)]) -> Markup {
     };
     html! {
         p .muted { "Comparisons by this process since its start, by the absolute difference." }
-        (table("Differences", &["Difference", "Comparisons", "Share"], &rows))
+        (table("Differences", &[Column::Text("Difference"), Column::Number("Comparisons"), Column::Text("Share")], &rows))
     }
 }
 
@@ -157,5 +157,13 @@ fn hot(entities: &[HotEntity], min_rate: u32) -> Markup {
             }
         }
     };
-    table("Hot entities", &["Entity", "Reads/s", "Writes/s"], &rows)
+    table(
+        "Hot entities",
+        &[
+            Column::Text("Entity"),
+            Column::Number("Reads/s"),
+            Column::Number("Writes/s"),
+        ],
+        &rows,
+    )
 }

@@ -1,7 +1,7 @@
 //! The progress of reconciliation.
 
 use super::error::ConsoleError;
-use super::layout::{Section, entity_link, number, optional_time, page, table, time};
+use super::layout::{Column, Section, entity_link, number, optional_time, page, table, time};
 use crate::http::app::App;
 use crate::http::pages::Page;
 use crate::http::sessions::Session;
@@ -71,7 +71,15 @@ fn sweeps(progress: &SweepProgress) -> Markup {
             td { "ended " (optional_time(sums.followers_ended)) }
         }
     };
-    table("Sweeps", &["Sweep", "Ended", "State (times in UTC)"], &rows)
+    table(
+        "Sweeps",
+        &[
+            Column::Text("Sweep"),
+            Column::Number("Ended"),
+            Column::Text("State (times in UTC)"),
+        ],
+        &rows,
+    )
 }
 
 fn drifting(progress: &SweepProgress) -> Markup {
@@ -90,6 +98,6 @@ fn drifting(progress: &SweepProgress) -> Markup {
     };
     html! {
         p .muted { (progress.drifting.len()) " counters were above the thresholds. From three rounds on a counter has not converged." }
-        (table("Counters that differed", &["Entity or user", "Counter", "Rounds in a row"], &rows))
+        (table("Counters that differed", &[Column::Text("Entity or user"), Column::Text("Counter"), Column::Number("Rounds in a row")], &rows))
     }
 }

@@ -1,6 +1,6 @@
 //! Entries of the audit as a table.
 
-use super::layout::{entity_link, table, time};
+use super::layout::{Column, entity_link, table, time};
 use crate::query::audit::AuditEntry;
 use maud::{Markup, html};
 
@@ -37,14 +37,14 @@ pub fn trail(entries: &[AuditEntry]) -> Markup {
         }
     };
     let columns = [
-        "Time (UTC)",
-        "Entity or user",
-        "Counter",
-        "Before",
-        "After",
-        "Difference",
-        "Source",
-        "Other fields",
+        Column::Text("Time (UTC)"),
+        Column::Text("Entity or user"),
+        Column::Text("Counter"),
+        Column::Number("Before"),
+        Column::Number("After"),
+        Column::Number("Difference"),
+        Column::Text("Source"),
+        Column::Text("Other fields"),
     ];
     table("Corrections", &columns, &rows)
 }

@@ -3,7 +3,7 @@
 use super::entity::{corrections_of, counters};
 use super::error::ConsoleError;
 use super::facts::{fact_table, facts_of};
-use super::layout::{Section, entity_link, link, optional_time, page, table};
+use super::layout::{Column, Section, entity_link, link, optional_time, page, table};
 use super::trail::trail;
 use crate::domain::config::USER;
 use crate::domain::error::Problem;
@@ -119,7 +119,11 @@ fn timeline_table(timelines: &[Timeline]) -> Markup {
     };
     table(
         "Latest facts of the user",
-        &["Metric", "Entity", "Time (UTC)"],
+        &[
+            Column::Text("Metric"),
+            Column::Text("Entity"),
+            Column::Text("Time (UTC)"),
+        ],
         &rows,
     )
 }
