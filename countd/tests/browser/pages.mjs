@@ -126,7 +126,7 @@ async function useConsole(demo) {
     assert.equal(new URL(page.url()).pathname, path);
   };
   // Until the process has compared counters and has hot entities.
-  while (!(await page.$("meter") && await page.$("tbody a"))) { await select("/admin"); }
+  do { await select("/admin"); } while (!(await page.$("meter") && await page.$("tbody a")));
   // The script has read the figures twice, and events were counted in between.
   await page.waitForFunction(() => /[1-9].*\/s$/.test(document.querySelector('[data-rate="counted"]').textContent));
   await takePicture(page, "console");

@@ -129,7 +129,7 @@ fn differences(buckets: &[(String, u64)]) -> Markup {
     }
     let rows = html! {
         @for (bound, count) in buckets {
-            @let label = match bound.as_str() { "0" => "none".to_owned(), "+Inf" => "more".to_owned(), bound => format!("up to {bound}") };
+            @let label = match bound.as_str() { "0" => "none".to_owned(), "+Inf" => "more".to_owned(), bound => format!("up to {}", bound.parse().map_or(bound.to_owned(), number)) };
             tr {
                 th scope="row" { (label) }
                 td .right { (number(*count)) }

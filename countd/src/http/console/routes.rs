@@ -6,6 +6,7 @@ use crate::log;
 use crate::maintenance::progress;
 use crate::query;
 use crate::redis::permissions::Permissions;
+use crate::redis::processes::CONSUMER_PERMISSIONS;
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::middleware::from_fn_with_state;
@@ -36,4 +37,5 @@ pub fn console_permissions() -> Permissions {
     log::dead_letter_permissions()
         .and(query::audit::required_permissions())
         .and(progress::required_permissions())
+        .and(Permissions::of_commands(CONSUMER_PERMISSIONS))
 }
