@@ -120,8 +120,6 @@ try_images() {
     build_stage countd
     make_read_only "$WORK/image-countd"
     environment=("${IMAGE_ENVIRONMENT[@]}" COUNTD_REDIS__URL=redis://:from-the-test@127.0.0.1:6379/)
-    quietly "created the schema in the image" \
-        run_image countd "${environment[@]}" -- "$IMAGE_ENTRYPOINT" schema set v1 read like fav comment repost
     image_command countd "${environment[@]}" -- "$IMAGE_ENTRYPOINT"
     "${IMAGE_RUN[@]}" </dev/null >"$WORK/countd.log" 2>&1 &
     countd=$!

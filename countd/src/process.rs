@@ -15,7 +15,7 @@ use countd::redis::processes::{ProcessMember, is_anyone_behind};
 use countd::redis::store::Store;
 use countd::repair::HotEntities;
 use countd::storage::catalog::Catalog;
-use countd::storage::user_schema;
+use countd::storage::{schema, user_schema};
 use countd::{consumer, facts, http, relay, sink};
 use metrics_exporter_prometheus::PrometheusHandle;
 use std::error::Error;
@@ -337,6 +337,9 @@ async fn connect(
                 archive(&store, config).await?;
             }
             user_schema::check_or_extend(&store, config).await?;
+            if roles.consumes || roles.serves {
+                schema::create_or_extend(&store, config).await?;
+            }
             Ok::<_, ConnectError>(store)
         };
         let error = match attempt.await {

@@ -1,6 +1,6 @@
 //! `countd schema` and `countd check`.
 
-use crate::support::{Countd, on_note, printed, run};
+use crate::support::{Countd, Settings, on_note, printed, run};
 use countint_tests::{Server, env};
 use serde_json::json;
 use std::process::Output;
@@ -85,7 +85,15 @@ fn concurrent_extensions_do_not_overwrite_each_other() {
 fn check_reports_problems() {
     let server = Server::start();
     let check = |config: &str| run(&server, config, &["check"]);
-    fails(&check(""), "1 schemas cannot be used");
+    fails(
+        &check("[entities]\nnote = \"v1\"\n"),
+        "1 schemas cannot be used",
+    );
+    let note = printed(&check(""));
+    assert!(
+        note.contains("note: there is no schema v1: countd creates it when it starts"),
+        "{note}"
+    );
     printed(&schema(&server, "set v1 read like fav comment"));
     let found = printed(&check(""));
     assert!(
@@ -114,7 +122,9 @@ fn the_commands_of_the_doctor_repair_what_it_finds() {
     let server = Server::start();
     // Of a missing schema, and then of missing counters in it.
     let missing = repairs(&server, "");
-    assert_eq!(missing, ["schema set v1 comment fav like read repost"]);
+    assert_eq!(missing, ["schema set v1 read like fav comment repost"]);
+    let undeclared = repairs(&server, "[entities]\nnote = \"v1\"\n");
+    assert_eq!(undeclared, ["schema set v1 comment fav like read repost"]);
     printed(&schema(&server, "set v1 read like fav comment"));
     let extended = repairs(&server, "");
     assert_eq!(extended, ["schema extend v1 repost"]);
@@ -206,4 +216,104 @@ fn the_backend_of_existing_data_does_not_change() {
     bare.client()
         .ok("HSET countd:layout partitions 1024 counters module");
     fails(&run(&bare, "", &["check"]), "has not loaded the module");
+}
+
+/// The names of a stored schema.
+fn stored(server: &Server, id: &str) -> String {
+    printed(&schema(server, &format!("get {id}")))
+        .trim_end()
+        .to_owned()
+}
+
+fn declaring(names: &str) -> String {
+    format!("[schemas.v1]\ncounters = [{names}]\n")
+}
+
+#[test]
+fn the_default_schema_is_created_at_the_start() {
+    for command in ["all", "serve"] {
+        let server = Server::start();
+        let config = "";
+        let countd = Countd::with(&server, &Settings { command, config });
+        assert_eq!(stored(&server, "v1"), "v1: read like fav comment repost");
+        let api = countd.api();
+        api.ok(api.post("/action/like", &on_note(1, 7)));
+    }
+    // Not if the configuration has entity types or metrics of its own.
+    let server = Server::start();
+    let config = "[entities]\nnote = \"v1\"\n";
+    let command = "all";
+    let countd = Countd::with(&server, &Settings { command, config });
+    assert!(
+        countd.log().contains("no such schema: requests"),
+        "{}",
+        countd.log()
+    );
+    fails(&schema(&server, "get v1"), "there is no schema v1");
+    // Data with another schema keeps it.
+    printed(&schema(&server, "set v1 like extra"));
+    let config = "";
+    drop(Countd::with(&server, &Settings { command, config }));
+    assert_eq!(stored(&server, "v1"), "v1: like extra");
+}
+
+#[test]
+fn declared_schemas_are_created_and_grow_at_the_start() {
+    let server = Server::start();
+    let start = |names: &str| {
+        let config = &declaring(names);
+        let command = "all";
+        Countd::with(&server, &Settings { command, config })
+    };
+    drop(start("\"read\",\"like\""));
+    assert_eq!(stored(&server, "v1"), "v1: read like");
+    let note = printed(&run(
+        &server,
+        &declaring("\"read\",\"like\",\"fav\""),
+        &["check"],
+    ));
+    assert!(
+        note.contains("schema v1: read like; countd will append when it starts: fav"),
+        "{note}"
+    );
+    drop(start("\"read\",\"like\",\"fav\""));
+    assert_eq!(stored(&server, "v1"), "v1: read like fav");
+    // A process whose configuration is older works on.
+    drop(start("\"read\""));
+    assert_eq!(stored(&server, "v1"), "v1: read like fav");
+    for names in ["\"like\",\"read\"", "\"read\",\"fav\"", "\"like\""] {
+        for command in ["all", "serve", "consume"] {
+            fails(
+                &run(&server, &declaring(names), &[command]),
+                "the configured counters of schema v1 do not match this data, whose schema has: read like fav",
+            );
+        }
+        let check = run(&server, &declaring(names), &["check"]);
+        fails(&check, "1 schemas cannot be used");
+    }
+    assert_eq!(stored(&server, "v1"), "v1: read like fav");
+    for (names, problem) in [
+        ("", "must have 1 to"),
+        ("\"a\",\"b\",\"a\"", "has a twice"),
+        ("\"a:b\"", "schemas.v1.counters.0"),
+    ] {
+        fails(&run(&server, &declaring(names), &["check"]), problem);
+    }
+    let user = "[schemas.user]\ncounters = [\"a\"]\n";
+    fails(&run(&server, user, &["check"]), "schemas.user");
+}
+
+#[test]
+fn processes_that_start_together_create_one_schema() {
+    let server = Server::start();
+    let config = &declaring("\"read\",\"like\"");
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            let command = "serve";
+            let settings = Settings { command, config };
+            let server = &server;
+            scope.spawn(move || drop(Countd::with(server, &settings)));
+        }
+    });
+    assert_eq!(stored(&server, "v1"), "v1: read like");
 }

@@ -7,8 +7,7 @@
 
 use super::schema::{Schema, Schemas, user_schema_id};
 use crate::domain::config::Config;
-use crate::domain::error::{ConnectError, SchemaError, StoreError, join_names};
-use crate::domain::ids::Name;
+use crate::domain::error::{ConnectError, SchemaError, join_names};
 use crate::redis::store::Store;
 use std::sync::Arc;
 
@@ -22,8 +21,10 @@ pub async fn check(store: &Store, config: &Config) -> Result<Arc<Schema>, Connec
         .refresh(user_schema_id())
         .await
         .map_err(connect_error)?;
-    compare(&stored, &config.users.names())?;
-    Ok(stored)
+    match stored.agrees_with(&config.users.names()) {
+        true => Ok(stored),
+        false => Err(ConnectError::UserCounters(join_names(stored.names()))),
+    }
 }
 
 /// Checks that the stored schema and the configuration agree, and appends the counters that are only in the configuration.
@@ -32,46 +33,17 @@ pub async fn check(store: &Store, config: &Config) -> Result<Arc<Schema>, Connec
 /// They differ, or the server is unavailable.
 pub async fn check_or_extend(store: &Store, config: &Config) -> Result<Arc<Schema>, ConnectError> {
     let schemas = Schemas::new(store.clone());
-    let configured = config.users.names();
-    loop {
-        let stored = schemas
-            .refresh(user_schema_id())
-            .await
-            .map_err(connect_error)?;
-        compare(&stored, &configured)?;
-        let Some(new) = configured.get(stored.len()..).filter(|new| !new.is_empty()) else {
-            return Ok(stored);
-        };
-        match schemas
-            .extend_from(user_schema_id(), stored.len(), new)
-            .await
-        {
-            Ok(true) => tracing::info!(counters = join_names(new), "counters of users added"),
-            // Another process extended it.
-            Ok(false) => {}
-            Err(error) => return Err(connect_error(error)),
-        }
-    }
+    let extended = schemas
+        .set_or_extend(user_schema_id(), &config.users.names())
+        .await;
+    extended.map_err(connect_error)
 }
 
-/// Compares the stored counters with the configured ones as far as both go.
-fn compare(stored: &Schema, configured: &[Name]) -> Result<(), ConnectError> {
-    let pairs = stored.names().iter().zip(configured);
-    match pairs
-        .into_iter()
-        .all(|(stored, configured)| stored == configured)
-    {
-        true => Ok(()),
-        false => Err(ConnectError::UserCounters(join_names(stored.names()))),
-    }
-}
-
+/// The error of a configuration that does not match the data names its setting.
 fn connect_error(error: SchemaError) -> ConnectError {
     match error {
-        SchemaError::Store(StoreError::Unavailable(error) | StoreError::Rejected(error)) => {
-            ConnectError::Redis(error)
-        }
-        error => ConnectError::UserSchema(error.to_string()),
+        SchemaError::Differs { names, .. } => ConnectError::UserCounters(join_names(&names)),
+        error => error.into(),
     }
 }
 
@@ -79,6 +51,7 @@ fn connect_error(error: SchemaError) -> ConnectError {
 mod tests {
     use super::*;
     use crate::domain::config::BUILT_IN_COUNTERS;
+    use crate::domain::ids::Name;
 
     fn names(text: &str) -> Vec<Name> {
         let five = BUILT_IN_COUNTERS.into_iter();
@@ -90,7 +63,7 @@ mod tests {
     fn a_configuration_may_extend_the_stored_counters_or_begin_them() {
         let agree = |stored: &str, configured: &str| {
             let stored = Schema::new(names(stored)).expect("a schema");
-            compare(&stored, &names(configured)).is_ok()
+            stored.agrees_with(&names(configured))
         };
         for (stored, configured) in [
             ("", ""),

@@ -190,6 +190,9 @@ fn declared(
     for (etype, EntityConfig { schema: id, .. }) in &config.entities {
         let kinds = common.with_counters(keys, id, etype);
         declared.push((kinds.clone(), schema::reader_permissions()));
+        if (roles.serves || roles.consumes) && config.schemas.contains_key(id) {
+            declared.push((kinds.clone(), schema::writer_permissions()));
+        }
         if roles.operates {
             declared.push((kinds.clone(), schema::operator_permissions()));
             let imports = import::required_permissions(backend);

@@ -50,6 +50,11 @@ impl Finding {
         }
     }
 
+    /// Whether something does not work.
+    pub fn is_problem(&self) -> bool {
+        self.severity == Severity::Problem
+    }
+
     /// With the command that repairs it.
     pub fn repaired_by(self, command: impl Into<String>) -> Finding {
         let repair = Some(command.into());

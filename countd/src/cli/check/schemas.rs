@@ -5,7 +5,7 @@ use crate::cli::error::CommandError;
 use countd::domain::config::{Config, Count, EntityConfig};
 use countd::domain::error::{SchemaError, join_names};
 use countd::domain::ids::Name;
-use countd::storage::schema::{Schemas, user_schema_id};
+use countd::storage::schema::{Schema, Schemas, user_schema_id};
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 
@@ -20,7 +20,16 @@ pub(super) async fn check(
     let ids: BTreeSet<&Name> = of_entities.chain([user_schema_id()]).collect();
     for id in ids {
         let finding = match schemas.refresh(id).await {
-            Ok(schema) => Finding::ok(format!("schema {id}: {}", join_names(schema.names()))),
+            Ok(schema) => {
+                let finding = of_stored(config, &schema, id);
+                unusable += usize::from(finding.is_problem());
+                finding
+            }
+            Err(SchemaError::Missing(_)) if config.schemas.contains_key(id) => {
+                let names = join_names(&config.schemas[id].counters);
+                let note = format!("there is no schema {id}: countd creates it when it starts");
+                Finding::note(note).repaired_by(format!("countd schema set {id} {names}"))
+            }
             Err(SchemaError::Store(error)) => return Err(error.into()),
             Err(error) => {
                 unusable += 1;
@@ -41,6 +50,25 @@ pub(super) async fn check(
         ));
     }
     Ok(())
+}
+
+/// A stored schema, and whether it fits the configuration.
+fn of_stored(config: &Config, schema: &Schema, id: &Name) -> Finding {
+    let names = join_names(schema.names());
+    let declared = config.schemas.get(id);
+    let Some(declared) = declared.filter(|_| !config.has_default_schemas) else {
+        return Finding::ok(format!("schema {id}: {names}"));
+    };
+    match declared.counters.get(schema.len()..) {
+        _ if !schema.agrees_with(&declared.counters) => Finding::problem(format!(
+            "schema {id} has {names}, which is not what schemas.{id} begins with: countd does not start"
+        )),
+        Some(new) if !new.is_empty() => Finding::note(format!(
+            "schema {id}: {names}; countd will append when it starts: {}",
+            join_names(new)
+        )),
+        _ => Finding::ok(format!("schema {id}: {names}")),
+    }
 }
 
 /// The metrics that types with a schema count, between spaces. `None` for the schema of users, which countd creates.

@@ -12,6 +12,7 @@ use super::rebuild::{CounterConfig, RebuildConfig};
 use super::reconcile::{AuditConfig, ReconcileConfig};
 use super::redis::RedisConfig;
 use super::relay::RelayConfig;
+use super::schemas::{self, SchemaConfig};
 use super::sections::{
     ChangesConfig, ConsumerConfig, DEMO_METRICS, DEMO_TYPE, DeadLettersConfig, DedupConfig,
     FactsConfig, HttpConfig, LogConfig, TRUNCATED_PAYLOAD_BYTES,
@@ -83,6 +84,11 @@ pub struct Config {
     /// Rankings.
     #[serde(rename = "rank")]
     pub ranks: RanksConfig,
+    /// The schemas that countd creates.
+    pub schemas: BTreeMap<Name, SchemaConfig>,
+    /// Whether [`schemas`](Self::schemas) are those of [`DEFAULTS`], and not of the file.
+    #[serde(skip)]
+    pub has_default_schemas: bool,
     /// The entity types.
     pub entities: BTreeMap<Name, EntityConfig>,
     /// The counters of users.
@@ -104,10 +110,11 @@ impl Config {
             }
             overrides = Figment::from(Toml::file_exact(path));
         }
+        let has_default_schemas = !overrides.contains("schemas");
         let layers = with_defaults(overrides)?;
         // Only variables with a section are settings; COUNTD_CONFIG is not.
         let environment = Env::prefixed("COUNTD_").filter(|name| name.as_str().contains("__"));
-        Config::extract(layers.merge(environment.split("__")))
+        Config::extract(layers.merge(environment.split("__")), has_default_schemas)
     }
 
     /// Like [`load`](Self::load), from the text of a file and without the environment.
@@ -115,11 +122,14 @@ impl Config {
     /// # Errors
     /// As [`load`](Self::load).
     pub fn parse(text: &str) -> Result<Config, ConfigError> {
-        Config::extract(with_defaults(Figment::from(Toml::string(text)))?)
+        let overrides = Figment::from(Toml::string(text));
+        let has_default_schemas = !overrides.contains("schemas");
+        Config::extract(with_defaults(overrides)?, has_default_schemas)
     }
 
-    fn extract(layers: Figment) -> Result<Config, ConfigError> {
-        let config: Config = layers.extract().map_err(Box::new)?;
+    fn extract(layers: Figment, has_default_schemas: bool) -> Result<Config, ConfigError> {
+        let mut config: Config = layers.extract().map_err(Box::new)?;
+        config.has_default_schemas = has_default_schemas;
         config.validate()?;
         Ok(config)
     }
@@ -174,6 +184,7 @@ impl Config {
             let problem = "the schema user is that of the counters of users";
             return Err(invalid(format!("entities.{etype}"), problem));
         }
+        schemas::validate(&self.schemas)?;
         self.users.validate()?;
         self.days.validate()?;
         self.metrics
@@ -279,14 +290,22 @@ impl Config {
     }
 }
 
-/// The defaults, overridden by `overrides`. Its `entities` and `metrics` replace those of the defaults.
+/// The defaults, overridden by `overrides`. Its `entities`, `metrics` and `schemas` replace those of the defaults. The default schema
+/// is for the default entities and metrics.
 fn with_defaults(overrides: Figment) -> Result<Figment, ConfigError> {
     let defaults = Figment::from(Toml::string(DEFAULTS)).extract::<Dict>();
     let mut defaults = defaults.map_err(Box::new)?;
-    for table in ["entities", "metrics"] {
+    for table in ["entities", "metrics", "schemas"] {
         if overrides.contains(table) {
             defaults.remove(table);
         }
+    }
+    if !overrides.contains("schemas")
+        && ["entities", "metrics"]
+            .iter()
+            .any(|table| overrides.contains(table))
+    {
+        defaults.insert("schemas".to_owned(), Dict::new().into());
     }
     Ok(Figment::from(Serialized::defaults(defaults)).merge(overrides))
 }

@@ -15,6 +15,7 @@ mod rebuild;
 mod reconcile;
 mod redis;
 mod relay;
+mod schemas;
 mod sections;
 mod sink;
 mod storage;
@@ -39,6 +40,7 @@ pub use rebuild::{ArchiveRebuildConfig, CounterConfig, RebuildConfig};
 pub use reconcile::{AuditConfig, ReconcileConfig};
 pub use redis::{Ack, ReadFrom, RedisConfig};
 pub use relay::{RelayConfig, SentRows};
+pub use schemas::SchemaConfig;
 pub use sections::{
     ChangesConfig, ConsumerConfig, DEMO_METRICS, DEMO_TYPE, DeadLettersConfig, DedupConfig,
     EventIds, FactsConfig, HttpConfig, LogConfig, TRUNCATED_PAYLOAD_BYTES,

@@ -1,6 +1,6 @@
 //! Errors of schemas.
 
-use super::store::StoreError;
+use super::store::{ConnectError, StoreError};
 use crate::domain::ids::{Invalid, Name};
 
 /// The maximum number of names in a schema. An object may have 65,535 fields, but each page of a feed carries all of them.
@@ -26,6 +26,14 @@ pub enum SchemaError {
         /// The names of the existing schema.
         names: Vec<Name>,
     },
+    /// The stored schema and the configured one do not agree as far as both go.
+    #[error("the configured counters of schema {id} do not match this data, whose schema has: {}; counters can be appended, but not removed, renamed or moved", join_names(.names))]
+    Differs {
+        /// The ID of the schema.
+        id: Name,
+        /// The names of the stored schema.
+        names: Vec<Name>,
+    },
     /// The schema does not exist.
     #[error("there is no schema {0}")]
     Missing(Name),
@@ -40,6 +48,17 @@ pub enum SchemaError {
 impl From<redis::RedisError> for SchemaError {
     fn from(error: redis::RedisError) -> SchemaError {
         SchemaError::Store(error.into())
+    }
+}
+
+impl From<SchemaError> for ConnectError {
+    fn from(error: SchemaError) -> ConnectError {
+        match error {
+            SchemaError::Store(StoreError::Unavailable(error) | StoreError::Rejected(error)) => {
+                ConnectError::Redis(error)
+            }
+            error => ConnectError::Schema(error.to_string()),
+        }
     }
 }
 

@@ -170,9 +170,9 @@ pub enum ConnectError {
         "users.counters does not match this data, whose users have the counters {0}: counters can be appended, but not removed, renamed or moved"
     )]
     UserCounters(String),
-    /// The schema of the counters of users is unusable.
+    /// A schema is unusable, or has other counters than the configuration.
     #[error("{0}")]
-    UserSchema(String),
+    Schema(String),
     /// The ACL of the Redis user lacks permissions.
     #[error("the user of redis.url may not use: {0}")]
     MissingPermissions(String),

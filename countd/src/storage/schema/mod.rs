@@ -4,8 +4,10 @@
 //! `schema:{id}:idx_by_name` with the index of each name. Both are written atomically. A schema only grows: names are never changed,
 //! moved or removed, since existing counters depend on them.
 
+mod declared;
 mod names;
 mod store;
 
+pub use declared::create_or_extend;
 pub use names::{Schema, user_schema_id};
 pub use store::{Schemas, operator_permissions, reader_permissions, writer_permissions};

@@ -68,6 +68,12 @@ impl Schema {
         self.names.is_empty()
     }
 
+    /// Whether the names agree with others as far as both go.
+    pub fn agrees_with(&self, names: &[Name]) -> bool {
+        let mut pairs = self.names.iter().zip(names);
+        pairs.all(|(one, other)| one == other)
+    }
+
     /// The number of fields of the original schema, which is the minimum length of objects. 0 if it is unknown.
     pub fn min_len(&self) -> usize {
         self.min_len

@@ -1,7 +1,7 @@
 //! The stored schemas, cached.
 
 use super::names::{Schema, user_schema_id};
-use crate::domain::error::{MAX_NAMES, SchemaError};
+use crate::domain::error::{MAX_NAMES, SchemaError, join_names};
 use crate::domain::ids::Name;
 use crate::redis::permissions::Permissions;
 use crate::redis::script::LoadedScript;
@@ -198,6 +198,39 @@ impl Schemas {
         }
     }
 
+    /// Creates a schema of configured names, or appends those that it lacks. A schema that has more names stays as it is.
+    ///
+    /// # Errors
+    /// The stored names and the configured ones do not agree as far as both go, or the store is unavailable.
+    pub async fn set_or_extend(
+        &self,
+        id: &Name,
+        names: &[Name],
+    ) -> Result<Arc<Schema>, SchemaError> {
+        loop {
+            let stored = match self.refresh(id).await {
+                Err(SchemaError::Missing(_)) if !names.is_empty() => None,
+                stored => Some(stored?),
+            };
+            let len = stored.as_ref().map_or(0, |schema| schema.len());
+            match stored {
+                Some(stored) if !stored.agrees_with(names) => {
+                    return Err(SchemaError::Differs {
+                        id: id.clone(),
+                        names: stored.names().to_vec(),
+                    });
+                }
+                Some(stored) if len >= names.len() => return Ok(stored),
+                _ => {}
+            }
+            // Otherwise another process has extended it.
+            if self.extend_from(id, len, &names[len..]).await? {
+                let counters = join_names(&names[len..]);
+                tracing::info!(schema = %id, counters, "counters added to a schema");
+            }
+        }
+    }
+
     /// Adds names to the end of a schema.
     ///
     /// # Errors
@@ -216,7 +249,7 @@ impl Schemas {
     ///
     /// # Errors
     /// The store is unavailable.
-    pub(in crate::storage) async fn extend_from(
+    async fn extend_from(
         &self,
         id: &Name,
         from: usize,
