@@ -202,6 +202,14 @@ have_systemd_analyze() {
     [[ $version =~ ^[0-9]+$ ]] && ((version >= 250))
 }
 
+# The program of Chromium, wherever it came from.
+chromium_program() { command -v chromium || command -v chromium-browser || command -v google-chrome; }
+
+have_chromium() { [[ $("$(chromium_program)" --version 2>/dev/null) == *Chrom* ]]; }
+
+# The tests of the pages need Node 18; their libraries come from npm.
+have_node() { { node -e 'process.exit(parseInt(process.versions.node) < 18 ? 1 : 0)' && npm --version; } >/dev/null 2>&1; }
+
 have_pip() { [[ $(python3 -m pip --version 2>/dev/null) == pip* ]]; }
 
 # The program that finds the packages of the libraries that a binary needs.

@@ -14,6 +14,7 @@ mod clocks;
 mod cluster;
 mod commit;
 mod connections;
+mod console;
 mod custom_metrics;
 mod damage;
 mod days;

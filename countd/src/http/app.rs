@@ -3,6 +3,7 @@
 use super::budget::BodyBudget;
 use super::jwt::{JwtVerifier, KeyFileError};
 use super::scrape::Scrape;
+use super::sessions::Sessions;
 use super::tokens::Tokens;
 use crate::domain::config::Config;
 use crate::domain::health::Health;
@@ -65,6 +66,8 @@ pub struct AppState {
     pub tokens: Arc<Tokens>,
     /// Verifies JSON Web Tokens, if they are configured.
     pub jwt: Option<Arc<JwtVerifier>>,
+    /// The sessions of the console.
+    pub sessions: Sessions,
 }
 
 /// Why the server cannot start.
@@ -110,6 +113,7 @@ impl App {
             budget: BodyBudget::new(&config.http),
             jwt: JwtVerifier::start(&config.auth.jwt)?,
             tokens: Tokens::start(config)?,
+            sessions: Sessions::default(),
             config: Arc::clone(config),
             actions: Actions::new(
                 catalog.clone(),

@@ -109,7 +109,7 @@ pub fn authorize(app: &App, right: Right, request: &mut Request) -> Result<(), P
     let tokens = app.tokens.load();
     let (name, rights, caller) = match secret.and_then(|secret| find(&tokens, secret)) {
         Some(token) => {
-            let name = token.name.as_ref().map_or("unnamed", Name::as_str);
+            let name = name_of(token);
             let caller = Caller {
                 uid: None,
                 name: Some(name.into()),
@@ -126,14 +126,42 @@ pub fn authorize(app: &App, right: Right, request: &mut Request) -> Result<(), P
             ("jwt", &app.config.auth.jwt.rights, caller)
         }
     };
-    metrics::counter!("countd_token_requests_total", "token" => name.to_owned()).increment(1);
-    request_log::record_token(name);
+    record_use(name);
     if !rights.contains(&right) {
-        let problem = format!("the token does not have the right {}", right.name());
-        return Err(Problem::Forbidden(problem));
+        return Err(missing(right));
     }
     request.extensions_mut().insert(caller);
     Ok(())
+}
+
+/// The static token with this secret, if it has a right. A JSON Web Token is of a user, and none of these.
+///
+/// # Errors
+/// [`Problem::Unauthorized`] or [`Problem::Forbidden`].
+pub fn static_token(app: &App, secret: &str, right: Right) -> Result<Arc<str>, Problem> {
+    let tokens = app.tokens.load();
+    let token = find(&tokens, secret).ok_or(Problem::Unauthorized)?;
+    match token.rights.contains(&right) {
+        true => Ok(name_of(token).into()),
+        false => Err(missing(right)),
+    }
+}
+
+/// Records the use of a token in the metrics and in the log line of the request.
+pub fn record_use(name: &str) {
+    metrics::counter!("countd_token_requests_total", "token" => name.to_owned()).increment(1);
+    request_log::record_token(name);
+}
+
+fn missing(right: Right) -> Problem {
+    Problem::Forbidden(format!(
+        "the token does not have the right {}",
+        right.name()
+    ))
+}
+
+fn name_of(token: &Token) -> &str {
+    token.name.as_ref().map_or("unnamed", Name::as_str)
 }
 
 fn bearer(value: &HeaderValue) -> Option<&str> {

@@ -1,12 +1,15 @@
-//! The HTTP API. Every path is also available under `/api/v1`.
+//! The HTTP API, whose paths are also available under `/api/v1`, and the pages of the console and the demo.
 
 mod adjust;
 mod app;
+mod assets;
 mod auth;
 mod budget;
 mod changes;
+mod console;
 mod cors;
 mod counters;
+mod demo;
 mod entities;
 mod errors;
 mod events;
@@ -25,6 +28,8 @@ mod metric_names;
 mod middleware;
 mod openapi;
 mod operations;
+mod page_routes;
+mod pages;
 mod parse_errors;
 mod ranks;
 mod rate_limit;
@@ -33,6 +38,7 @@ mod request_timer;
 mod router;
 pub mod scrape;
 mod serve;
+mod sessions;
 mod telemetry;
 mod timelines;
 mod tls;
@@ -43,6 +49,7 @@ mod users;
 mod writes;
 
 pub use app::StartError;
+pub use console::console_permissions;
 pub use jwt::KeyFileError;
 pub use router::{document, operational_router, router};
 pub use serve::serve;

@@ -2,10 +2,11 @@
 
 use super::app::{App, StartError};
 use super::middleware::{self, RouteRules};
+use super::page_routes::PageGroup;
 use super::scrape::Scrape;
 use super::{
     adjust, changes, cors, counters, entities, errors, events, feed, history, hot, jobs, openapi,
-    operations, ranks, timelines, user_counters, users, writes,
+    operations, page_routes, ranks, timelines, user_counters, users, writes,
 };
 use crate::domain::config::{Config, Right};
 use crate::domain::health::Health;
@@ -162,7 +163,8 @@ pub fn router(
     let app = App::new(
         config, store, health, metrics, document, prefilter, stopping,
     )?;
-    Ok(with_middleware(app, all_groups()))
+    let pages = page_routes::all(&app);
+    Ok(with_middleware(app, all_groups(), pages))
 }
 
 /// The router of a process that only consumes: health checks and metrics. Must be called in a Tokio runtime.
@@ -181,10 +183,14 @@ pub fn operational_router(
     let app = App::new(
         config, store, health, metrics, document, prefilter, stopping,
     )?;
-    Ok(with_middleware(app, operational_groups()))
+    Ok(with_middleware(app, operational_groups(), Vec::new()))
 }
 
-fn with_middleware(app: App, groups: impl IntoIterator<Item = RouteGroup>) -> Router {
+fn with_middleware(
+    app: App,
+    groups: impl IntoIterator<Item = RouteGroup>,
+    pages: Vec<PageGroup>,
+) -> Router {
     let handle = |right, use_data| {
         let rules = RouteRules {
             app: app.clone(),
@@ -200,6 +206,9 @@ fn with_middleware(app: App, groups: impl IntoIterator<Item = RouteGroup>) -> Ro
         let (routes, _) = group.routes.split_for_parts();
         let routes = Router::new().nest("/api/v1", routes.clone()).merge(routes);
         api = api.merge(routes.route_layer(handle(right, use_data)));
+    }
+    for PageGroup { use_data, routes } in pages {
+        api = api.merge(routes.route_layer(handle(None, use_data)));
     }
     let config = Arc::clone(&app.config);
     let api = api

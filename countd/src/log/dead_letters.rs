@@ -2,7 +2,7 @@
 
 use super::entry::EntryKind;
 use crate::domain::config::DeadLettersConfig;
-use crate::domain::error::StoreError;
+use crate::domain::error::{Problem, StoreError};
 use crate::domain::keys::Partition;
 use crate::redis::store::Store;
 use serde::Serialize;
@@ -19,6 +19,7 @@ pub(super) const OPERATOR_PERMISSIONS: &[&str] = &[
     "XRANGE {dead} - +",
     "XREVRANGE {dead} + - COUNT 1",
     "XDEL {dead} 0-1",
+    "XLEN {dead}",
 ];
 
 /// The number of dead letters that are read at once.
@@ -72,6 +73,25 @@ impl DeadLetters {
         }
     }
 
+    /// A cursor behind a dead letter of a partition, which need not exist any more.
+    ///
+    /// # Errors
+    /// The text is not an ID of a dead letter, or there is no such partition.
+    pub fn after(
+        store: Store,
+        partition: Partition,
+        id: &str,
+    ) -> Result<DeadLetters, InvalidDeadLetterId> {
+        let id = checked_id(&store, partition, id)?;
+        let stream = store.keys().dead(partition);
+        let mut letters = DeadLetters::new(store);
+        while letters.streams.last().is_some_and(|last| *last != stream) {
+            letters.streams.pop();
+        }
+        letters.after = format!("({id}");
+        Ok(letters)
+    }
+
     /// The next dead letter.
     ///
     /// # Errors
@@ -105,6 +125,63 @@ impl DeadLetters {
             self.page = page.into_iter();
         }
     }
+}
+
+/// A text that is not the ID of a dead letter, or a partition that does not exist.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not the partition and the ID of a dead letter")]
+pub struct InvalidDeadLetterId;
+
+/// Checks an ID in a stream: `{milliseconds}-{number}`.
+fn checked_id<'a>(
+    store: &Store,
+    partition: Partition,
+    id: &'a str,
+) -> Result<&'a str, InvalidDeadLetterId> {
+    let is_number = |text: &str| {
+        text.parse::<u64>()
+            .is_ok_and(|number| number.to_string() == text)
+    };
+    let is_id = id
+        .split_once('-')
+        .is_some_and(|(ms, number)| is_number(ms) && is_number(number));
+    match is_id && partition < store.keys().partitions() {
+        true => Ok(id),
+        false => Err(InvalidDeadLetterId),
+    }
+}
+
+/// The number of dead letters. One command for each stream.
+///
+/// # Errors
+/// The store is unavailable.
+pub async fn count(store: &Store) -> Result<u64, StoreError> {
+    let mut pipeline = redis::pipe();
+    for stream in store.keys().all_dead() {
+        pipeline.cmd("XLEN").arg(stream);
+    }
+    let counts: Vec<u64> = pipeline.query_async(&mut store.reads()).await?;
+    Ok(counts.iter().sum())
+}
+
+/// The dead letter of a partition with this ID. `None` if it does not exist.
+///
+/// # Errors
+/// The store is unavailable, or the ID is invalid.
+pub async fn get(
+    store: &Store,
+    partition: Partition,
+    id: &str,
+) -> Result<Option<StoredDeadLetter>, Problem> {
+    let invalid = |error: InvalidDeadLetterId| Problem::Malformed(error.to_string());
+    let id = checked_id(store, partition, id).map_err(invalid)?;
+    let mut cmd = redis::cmd("XRANGE");
+    cmd.arg(store.keys().dead(partition)).arg(&[id, id]);
+    let found: Vec<(String, HashMap<String, Vec<u8>>)> =
+        cmd.query_async(&mut store.reads()).await?;
+    let mut found = found.into_iter().map(|(id, fields)| decode(id, &fields));
+    // Partitions may share a stream.
+    Ok(found.next().filter(|letter| letter.partition == partition))
 }
 
 /// The ID of the last entry of a stream, or 0-0.

@@ -164,23 +164,49 @@ pub async fn inspect(store: &Store, partitions: &[Partition]) -> Inspection {
     inspection
 }
 
-/// The number of entries of all logs that have not been counted. Partitions that need a repair have none. One script for each 128
-/// partitions, in a cluster one for each.
+/// What all logs have together.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LogTotals {
+    /// The number of entries that have been counted.
+    pub counted: u64,
+    /// The number of entries that have not been counted. Partitions that need a repair have none.
+    pub uncounted: u64,
+    /// The partitions that need a repair, with the reasons.
+    pub problems: Vec<(Partition, String)>,
+}
+
+/// The totals of all logs. One script for each 128 partitions, in a cluster one for each.
 ///
 /// # Errors
 /// Redis failed.
-pub async fn uncounted(store: &Store) -> Result<u64, StoreError> {
+pub async fn totals(store: &Store) -> Result<LogTotals, StoreError> {
     let all: Vec<Partition> = (0..store.keys().partitions()).collect();
     let inspection = inspect(store, &all).await;
     if let Some(error) = inspection.error {
         return Err(error);
     }
-    let states = inspection.states.values();
-    let lags = states.map(|state| match state.log_state() {
-        LogState::Healthy(entries) => entries,
-        _ => 0,
-    });
-    Ok(lags.sum())
+    let mut totals = LogTotals::default();
+    for state in inspection.states.values() {
+        if let Ok(next) = state.position {
+            totals.counted += next.saturating_sub(1);
+        }
+        if let LogState::Healthy(entries) = state.log_state() {
+            totals.uncounted += entries;
+        }
+        let problems = state.problems().into_iter();
+        totals
+            .problems
+            .extend(problems.map(|problem| (state.partition, problem)));
+    }
+    Ok(totals)
+}
+
+/// The number of entries of all logs that have not been counted, as in [`totals`].
+///
+/// # Errors
+/// Redis failed.
+pub async fn uncounted(store: &Store) -> Result<u64, StoreError> {
+    Ok(totals(store).await?.uncounted)
 }
 
 /// Inspects partitions of one node.

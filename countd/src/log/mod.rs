@@ -25,8 +25,8 @@ pub use foreign_ids::{renumber, renumber_each};
 pub use holds::{hold_for_sink, of_sinks as sink_holds};
 pub(crate) use offset::{MAX_OFFSET, offset};
 pub use permissions::{
-    archive_permissions, consumer_permissions, lag_permissions, operator_permissions,
-    producer_permissions, sink_permissions,
+    archive_permissions, consumer_permissions, dead_letter_permissions, lag_permissions,
+    operator_permissions, producer_permissions, sink_permissions,
 };
 pub(crate) use read_size::INITIAL as INITIAL_READ;
 pub use retention::{CountedLog, trim_counted};

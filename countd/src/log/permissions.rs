@@ -47,10 +47,14 @@ pub fn archive_permissions() -> Permissions {
         .and(partition_reads::READ.required_permissions())
 }
 
+/// The permissions to list and drop dead letters.
+pub fn dead_letter_permissions() -> Permissions {
+    Permissions::of_commands(dead_letters::OPERATOR_PERMISSIONS)
+}
+
 /// The permissions of the commands for operators: `countd dead`, `countd log` and `countd check`.
 pub fn operator_permissions() -> Permissions {
-    let dead_letters = Permissions::of_commands(dead_letters::OPERATOR_PERMISSIONS);
-    dead_letters
+    dead_letter_permissions()
         .and(inspect::INSPECT.required_permissions())
         .and(reset::RESET.required_permissions())
         .and(producer_permissions())

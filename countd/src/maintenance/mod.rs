@@ -4,6 +4,7 @@ pub mod erasure;
 pub mod import;
 pub mod jobs;
 mod pace;
+pub mod progress;
 pub mod rebuild;
 pub mod reconcile;
 mod report;

@@ -1,5 +1,6 @@
 //! Reads: counters, statuses, user counters, the users who performed a metric, and what a user did.
 
+pub mod audit;
 mod cached_page;
 pub mod changes;
 mod fact_reads;

@@ -30,6 +30,13 @@ pub struct Counts {
     values: Vec<u64>,
 }
 
+impl Counts {
+    /// The names and values, ordered by name.
+    pub fn iter(&self) -> impl Iterator<Item = (&Name, u64)> {
+        self.names.iter().zip(self.values.iter().copied())
+    }
+}
+
 impl Serialize for Counts {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         let named = self.names.iter().map(Name::as_str).zip(&self.values);

@@ -1,6 +1,7 @@
 //! The users that `countd acl` prints have exactly the required permissions.
 
 use super::{CONFIG, METRICS, PARTITIONS, act, operator};
+use crate::console::browser::Browser;
 use crate::support::stores::{TestStore, for_each_store, move_days_back, wait_until_compacted};
 use crate::support::{
     Api, Countd, EventStream, Settings, on_note, printed, run, run_as_user, set_schema,
@@ -84,6 +85,34 @@ fn use_api(api: &Api) {
     });
 }
 
+/// Uses every page of the console.
+fn use_console(api: &Api) {
+    let browser = Browser::new(api.port());
+    for path in [
+        "/admin",
+        "/admin/entity?etype=note&eid=1",
+        "/admin/user?uid=1",
+        "/admin/audit",
+        "/admin/reconciliation",
+    ] {
+        browser.page(path);
+    }
+    let mut dead = browser.page("/admin/dead");
+    wait_until("a dead letter is listed", || {
+        dead = browser.page("/admin/dead");
+        dead.text.contains("name=\"id\" value=\"")
+    });
+    let id = dead.text.split("name=\"id\" value=\"").nth(1);
+    let id = id.and_then(|rest| rest.split('"').next()).expect("an ID");
+    let fields = [
+        ("form_token", dead.form_token()),
+        ("action", "retry"),
+        ("id", id),
+    ];
+    let retried = browser.submit("/admin/dead", &fields);
+    assert_eq!(retried.header("location"), "/admin/dead?retried=1&left=0");
+}
+
 /// Appends, as another client, an entry that cannot be counted and entries with a foreign ID.
 fn append_foreign_entries(store: &TestStore, operator: &mut Client) {
     let log = store.log(TestStore::partition("note:1", PARTITIONS));
@@ -159,6 +188,8 @@ fn printed_users_may_do_everything(store: TestStore) {
         let api = running.last().expect("a process").api();
         use_api(&api);
         append_foreign_entries(&store, &mut operator);
+        wait_until_drained(&store.server, PARTITIONS);
+        use_console(&api);
         wait_until_drained(&store.server, PARTITIONS);
         move_days_back(&store, PARTITIONS);
         wait_until_compacted(&store, PARTITIONS);

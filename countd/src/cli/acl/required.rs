@@ -7,6 +7,7 @@ use countd::domain::config::{Config, Count, EntityConfig, FactKind, Metric, Orde
 use countd::domain::ids::Name;
 use countd::domain::keys::Keys;
 use countd::facts::{self, FactStores};
+use countd::http;
 use countd::ingest::actions::Actions;
 use countd::ingest::adjustments;
 use countd::ingest::limits::SharedLimiter;
@@ -145,7 +146,14 @@ fn declared(
     if roles.sinks {
         declared.push((common.clone(), sink::required_permissions()));
     }
-    if roles.consumes || roles.operates {
+    let has_console = roles.serves && config.http.console;
+    if has_console {
+        declared.push((common.clone(), http::console_permissions()));
+    }
+    if roles.serves && (config.http.console || config.http.demo) {
+        declared.push((common.clone(), log::lag_permissions()));
+    }
+    if roles.consumes || roles.operates || has_console {
         declared.push((common.clone(), repair::retry_permissions(backend)));
     }
     if roles.operates {
@@ -308,8 +316,10 @@ fn declared(
                 let erases = erasure::required_permissions(backend);
                 declared.push((kinds.clone(), erases));
             }
-            if roles.consumes || roles.operates {
+            if roles.consumes || roles.operates || has_console {
                 declared.push((kinds.clone(), repair::retry_permissions(backend)));
+            }
+            if roles.consumes || roles.operates {
                 let mut kinds = kinds.clone();
                 if config.changes.enabled {
                     kinds = kinds.with_changes(keys);

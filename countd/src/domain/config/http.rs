@@ -39,6 +39,10 @@ pub struct HttpConfig {
     pub max_actions: usize,
     /// The maximum number of entities or users in a batch read.
     pub max_batch: usize,
+    /// Whether the process serves the console at `/admin`.
+    pub console: bool,
+    /// Whether the process serves the demo at `/demo`.
+    pub demo: bool,
     /// The certificate of the server.
     pub tls: HttpTlsConfig,
     /// Requests of web pages of other origins.

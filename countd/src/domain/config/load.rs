@@ -17,8 +17,8 @@ use super::redis::RedisConfig;
 use super::relay::RelayConfig;
 use super::schemas::{self, SchemaConfig};
 use super::sections::{
-    ChangesConfig, ConsumerConfig, DeadLettersConfig, DedupConfig, FactsConfig, LogConfig,
-    TRUNCATED_PAYLOAD_BYTES,
+    ChangesConfig, ConsumerConfig, DEMO_METRICS, DEMO_TYPE, DeadLettersConfig, DedupConfig,
+    FactsConfig, LogConfig, TRUNCATED_PAYLOAD_BYTES,
 };
 use super::sink::SinkConfig;
 use super::storage::EntityConfig;
@@ -184,6 +184,9 @@ impl Config {
         self.redis.validate()?;
         self.validate_windows()?;
         self.http.validate(&self.auth)?;
+        if self.http.demo {
+            self.validate_demo()?;
+        }
         self.auth.validate()?;
         self.limits.validate()?;
         self.reconcile.validate()?;
@@ -276,6 +279,22 @@ impl Config {
                 let problem = format!("must be at most {MAX_WINDOW}, ten years");
                 return Err(invalid(setting, problem));
             }
+        }
+        Ok(())
+    }
+
+    /// The demo acts for its users without a token, and shows changes as they are announced.
+    fn validate_demo(&self) -> Result<(), ConfigError> {
+        let refuse = |problem: &str| Err(invalid("http.demo", problem));
+        if self.auth.is_enabled() {
+            return refuse("the demo has no tokens: not with auth.tokens or auth.jwt");
+        }
+        if !self.changes.enabled {
+            return refuse("requires changes.enabled = true");
+        }
+        let has_metric = |name: &&str| self.metrics.get(name).is_some();
+        if !self.entities.contains_key(DEMO_TYPE) || !DEMO_METRICS.iter().all(has_metric) {
+            return refuse("requires the entity type note and the metrics read, like and fav");
         }
         Ok(())
     }

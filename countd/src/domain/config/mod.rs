@@ -52,8 +52,8 @@ pub use relay::{RelayConfig, SentRows};
 pub use schemas::SchemaConfig;
 pub use secret::Secret;
 pub use sections::{
-    ChangesConfig, ConsumerConfig, DeadLettersConfig, DedupConfig, EventIds, FactsConfig,
-    LogConfig, TRUNCATED_PAYLOAD_BYTES,
+    ChangesConfig, ConsumerConfig, DEMO_METRICS, DEMO_TYPE, DeadLettersConfig, DedupConfig,
+    EventIds, FactsConfig, LogConfig, TRUNCATED_PAYLOAD_BYTES,
 };
 pub use sentinel::SentinelConfig;
 pub use sink::{CountTable, DetailTable, SinkConfig};

@@ -5,6 +5,11 @@ use crate::domain::keys::Keys;
 use serde::{Deserialize, Deserializer};
 use std::net::SocketAddr;
 
+/// The entity type of the posts of the demo.
+pub const DEMO_TYPE: &str = "note";
+/// The metrics of the demo, in the order in which it shows them.
+pub const DEMO_METRICS: [&str; 3] = ["like", "fav", "read"];
+
 /// `[log]`
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -121,6 +121,15 @@ fn errors_name_the_setting() {
         ("[redis]\nreplicas = [\"redis-2\"]", "redis.replicas"),
         ("[redis]\nack_timeout_ms = 0", "redis.ack_timeout_ms"),
         ("[redis]\nack_timeout_ms = 60001", "redis.ack_timeout_ms"),
+        ("[http]\ndemo = true", "http.demo"),
+        (
+            "[http]\ndemo = true\n[changes]\nenabled = true\n[entities]\ntopic = \"v1\"",
+            "http.demo",
+        ),
+        (
+            "[http]\ndemo = true\n[changes]\nenabled = true\n[auth]\ntokens = [{ token = \"0123456789abcdef\", rights = [\"admin\"] }]",
+            "http.demo",
+        ),
         ("[consumer]\nbatch = 0", "consumer.batch"),
         ("[consumer]\nbatch = 20000", "consumer.batch"),
         ("[consumer]\nread_bytes = 1000", "consumer.read_bytes"),

@@ -20,16 +20,19 @@ const UNCONVERGED: u64 = 3;
 const HASHES: usize = 100;
 
 /// A counter that differed.
-struct Drifting {
-    entity: Entity,
-    counter: Name,
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Drifting {
+    /// The entity, or the user.
+    pub entity: Entity,
+    /// The metric, or the counter of the user.
+    pub counter: Name,
     /// The number of rounds in a row.
-    rounds: u64,
+    pub rounds: u64,
 }
 
 impl Drifting {
     /// Of a field `{etype}:{eid}:{counter}` and its value `{rounds}/{last round}`.
-    fn parse(field: &str, value: &str) -> Option<Drifting> {
+    pub(in crate::maintenance) fn parse(field: &str, value: &str) -> Option<Drifting> {
         let mut parts = field.split(':');
         let entity = Entity {
             etype: Name::new(parts.next()?).ok()?,
@@ -46,7 +49,8 @@ impl Drifting {
         })
     }
 
-    fn is_of_user(&self) -> bool {
+    /// Whether it is a counter of a user.
+    pub fn is_of_user(&self) -> bool {
         self.entity.etype.as_str() == USER
     }
 }

@@ -35,6 +35,50 @@ pub struct KeyPage {
     pub is_last: bool,
 }
 
+/// The beginning of the field of a saved sweep.
+const FIELD: &str = "keys:";
+
+/// A saved sweep through the keys of a node: `{run}/{cursor}/{started}/{number}/{objects now}/{objects before}`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SavedKeySweep {
+    run: String,
+    cursor: u64,
+    /// Since when it runs, in milliseconds since 1970.
+    pub started: Option<u64>,
+    /// How many sweeps have ended before it.
+    pub number: u64,
+    objects: Objects,
+}
+
+impl SavedKeySweep {
+    /// `None` if there is no sweep.
+    fn parse(saved: &str) -> Option<SavedKeySweep> {
+        let parts: Vec<&str> = saved.split('/').collect();
+        let [run, cursor, started, number, now, before] = parts[..] else {
+            return None;
+        };
+        Some(SavedKeySweep {
+            run: run.to_owned(),
+            cursor: cursor.parse().unwrap_or(0),
+            started: started.parse().ok(),
+            number: number.parse().unwrap_or(0),
+            objects: Objects {
+                now: now != "0",
+                before: before != "0",
+            },
+        })
+    }
+
+    /// The lowest partition of the node of a field `keys:{partition}`, and its sweep. `None` for other fields.
+    pub(in crate::maintenance) fn of_field(
+        field: &str,
+        saved: &str,
+    ) -> Option<(Partition, SavedKeySweep)> {
+        let lowest = field.strip_prefix(FIELD)?.parse().ok()?;
+        Some((lowest, SavedKeySweep::parse(saved)?))
+    }
+}
+
 /// A sweep through the keys of a node.
 pub struct KeySweep {
     context: Context,
@@ -79,7 +123,7 @@ impl KeySweep {
             context: context.clone(),
             run: run_id(&mut server).await?,
             server,
-            field: format!("keys:{lowest}"),
+            field: format!("{FIELD}{lowest}"),
             cursor: 0,
             started: now_ms(),
             number: 0,
@@ -96,19 +140,14 @@ impl KeySweep {
         cmd.arg(self.context.store.keys().reconciliation());
         cmd.arg(&self.field);
         let saved: Option<String> = cmd.query_async(&mut self.context.store.reads()).await?;
-        let saved = saved.unwrap_or_default();
-        let parts: Vec<&str> = saved.split('/').collect();
-        let [run, cursor, started, number, now, before] = parts[..] else {
+        let Some(saved) = SavedKeySweep::parse(&saved.unwrap_or_default()) else {
             return Ok(());
         };
-        self.number = number.parse().unwrap_or(0);
-        if run == self.run {
-            self.cursor = cursor.parse().unwrap_or(0);
-            self.started = started.parse().unwrap_or_else(|_| now_ms());
-            self.objects = Objects {
-                now: now != "0",
-                before: before != "0",
-            };
+        self.number = saved.number;
+        if saved.run == self.run {
+            self.cursor = saved.cursor;
+            self.started = saved.started.unwrap_or_else(now_ms);
+            self.objects = saved.objects;
         }
         Ok(())
     }

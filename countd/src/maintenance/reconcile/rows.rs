@@ -14,6 +14,47 @@ pub(super) const PERMISSIONS: &[&str] = &[
     "HSET {reconcile} f v",
 ];
 
+/// The beginning of the field of a saved sweep.
+const FIELD: &str = "rows:";
+
+/// A saved sweep through the rows of a table: `{cursor}/{started}/{number}/{rows}`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SavedRowSweep {
+    cursor: String,
+    /// Since when it runs, in milliseconds since 1970.
+    pub started: Option<u64>,
+    /// How many sweeps have ended before it.
+    pub number: u64,
+    /// The number of rows of the table when it was saved.
+    pub rows: Option<u64>,
+}
+
+impl SavedRowSweep {
+    /// `None` if there is no sweep.
+    fn parse(saved: &str) -> Option<SavedRowSweep> {
+        let mut parts = saved.split('/');
+        let cursor = parts
+            .next()
+            .filter(|cursor| cursor.parse::<u64>().is_ok())?;
+        let mut number = || parts.next().map(str::parse::<u64>);
+        Some(SavedRowSweep {
+            cursor: cursor.to_owned(),
+            started: number()?.ok(),
+            number: number().and_then(Result::ok).unwrap_or(0),
+            rows: number().and_then(Result::ok),
+        })
+    }
+
+    /// The entity type of a field `rows:{schema}:{etype}:{partition}`, and its sweep. `None` for other fields.
+    pub(in crate::maintenance) fn of_field(
+        field: &str,
+        saved: &str,
+    ) -> Option<(Name, SavedRowSweep)> {
+        let etype = field.strip_prefix(FIELD)?.split(':').nth(1)?;
+        Some((Name::new(etype).ok()?, SavedRowSweep::parse(saved)?))
+    }
+}
+
 /// A sweep through the rows of a table. It continues where an earlier one has saved its cursor.
 pub struct RowSweep {
     context: Context,
@@ -36,7 +77,7 @@ impl RowSweep {
             context: context.clone(),
             etype: etype.clone(),
             table: context.store.keys().table(schema, etype, partition),
-            field: format!("rows:{schema}:{etype}:{partition}"),
+            field: format!("{FIELD}{schema}:{etype}:{partition}"),
             cursor: "0".to_owned(),
             started: now_ms(),
             number: 0,
@@ -54,18 +95,16 @@ impl RowSweep {
         cmd.arg(self.context.store.keys().reconciliation());
         cmd.arg(&self.field);
         let saved: Option<String> = cmd.query_async(&mut self.context.store.reads()).await?;
-        let saved = saved.unwrap_or_default();
-        let mut parts = saved.split('/');
-        let cursor = parts.next().filter(|cursor| cursor.parse::<u64>().is_ok());
-        if let (Some(cursor), Some(started)) = (cursor, parts.next()) {
-            self.cursor = cursor.to_owned();
-            self.started = started.parse().unwrap_or_else(|_| now_ms());
-        }
         self.rows = rows;
-        let number = parts.next().and_then(|number| number.parse().ok());
-        self.number = number.unwrap_or(0);
-        let rows_before = parts.next().and_then(|rows| rows.parse::<u64>().ok());
-        Ok(rows_before.is_some_and(|before| before > rows.saturating_mul(2)))
+        let Some(saved) = SavedRowSweep::parse(&saved.unwrap_or_default()) else {
+            return Ok(false);
+        };
+        self.cursor = saved.cursor;
+        self.started = saved.started.unwrap_or_else(now_ms);
+        self.number = saved.number;
+        Ok(saved
+            .rows
+            .is_some_and(|before| before > rows.saturating_mul(2)))
     }
 
     /// The number of the sweep: how many have ended before it.

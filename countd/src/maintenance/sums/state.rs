@@ -7,6 +7,7 @@ use crate::domain::keys::Partition;
 use crate::redis::call::RedisCall;
 use crate::redis::permissions::Permissions;
 use crate::redis::script::{CounterBackend, SUMS_STATE, ScriptTemplate};
+use crate::redis::store::Store;
 use redis::FromRedisValue;
 
 /// Commands that this file sends.
@@ -17,6 +18,37 @@ static ADVANCE: ScriptTemplate =
 
 pub(super) fn required_permissions(backend: CounterBackend) -> Permissions {
     Permissions::of_commands(PERMISSIONS).and(ADVANCE.required_permissions(backend))
+}
+
+/// The sweep over authors and the comparison of followers, as processes have saved them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SavedSums {
+    /// The number of the sweep over authors; 0 before the first one.
+    pub sweep: u64,
+    /// Whether it runs.
+    pub is_running: bool,
+    /// When the last sweep over authors ended, in milliseconds since 1970.
+    pub ended: Option<u64>,
+    /// When the last comparison of followers ended, in milliseconds since 1970.
+    pub followers_ended: Option<u64>,
+}
+
+/// Reads what processes have saved.
+///
+/// # Errors
+/// The store is unavailable.
+pub async fn saved_sums(store: &Store) -> Result<SavedSums, StoreError> {
+    let mut hmget = redis::cmd("HMGET");
+    hmget.arg(store.keys().sums_state(0));
+    hmget.arg(&["sweep", "stage", "ended", "users:ended"]);
+    type State = (Option<u64>, Option<u64>, Option<u64>, Option<u64>);
+    let (sweep, stage, ended, users): State = hmget.query_async(&mut store.reads()).await?;
+    Ok(SavedSums {
+        sweep: sweep.unwrap_or(0),
+        is_running: stage.is_some_and(|stage| stage != ENDED),
+        ended: ended.filter(|ended| *ended > 0),
+        followers_ended: users,
+    })
 }
 
 /// The number of a sweep, and its stage.

@@ -13,6 +13,7 @@ mod state;
 mod sweep;
 mod users;
 
+pub use state::{SavedTransposition, saved_transposition};
 pub use sweep::Transposition;
 pub use users::UsersReport;
 

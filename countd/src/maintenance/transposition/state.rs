@@ -5,6 +5,7 @@ use crate::domain::error::StoreError;
 use crate::domain::event::now_ms;
 use crate::domain::ids::Name;
 use crate::domain::keys::Partition;
+use crate::redis::store::Store;
 use crate::repair::Sweeps;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -36,13 +37,39 @@ pub(super) struct State {
     pub cursors: BTreeMap<String, String>,
 }
 
-impl Transposition {
+/// The sweep over the facts of users, as processes have saved it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SavedTransposition {
+    /// The number of the last sweep that has begun.
+    pub begun: u64,
+    /// The number of the last sweep that has ended.
+    pub ended: u64,
+    /// When the last sweep ended, in milliseconds since 1970.
+    pub ended_at: Option<u64>,
+    /// When all users were compared, in milliseconds since 1970.
+    pub passed_at: Option<u64>,
+}
+
+/// Reads what processes have saved.
+///
+/// # Errors
+/// The store is unavailable.
+pub async fn saved_transposition(store: &Store) -> Result<SavedTransposition, StoreError> {
+    let state = State::read(store).await?;
+    Ok(SavedTransposition {
+        begun: state.sweeps.begun,
+        ended: state.sweeps.ended,
+        ended_at: state.ended_at,
+        passed_at: state.passed_at,
+    })
+}
+
+impl State {
     /// Reads the progress.
-    pub(super) async fn state(&self) -> Result<State, StoreError> {
+    async fn read(store: &Store) -> Result<State, StoreError> {
         let mut hgetall = redis::cmd("HGETALL");
-        hgetall.arg(self.store.keys().transposition());
-        let mut fields: BTreeMap<String, String> =
-            hgetall.query_async(&mut self.store.reads()).await?;
+        hgetall.arg(store.keys().transposition());
+        let mut fields: BTreeMap<String, String> = hgetall.query_async(&mut store.reads()).await?;
         let number = |name: &str| fields.get(name).and_then(|text| text.parse::<u64>().ok());
         let types = fields.get("types").map_or("", String::as_str);
         let types = types.split(' ').filter_map(|of| {
@@ -63,6 +90,13 @@ impl Transposition {
                 fields
             },
         })
+    }
+}
+
+impl Transposition {
+    /// Reads the progress.
+    pub(super) async fn state(&self) -> Result<State, StoreError> {
+        State::read(&self.store).await
     }
 
     /// Which node has which partition.

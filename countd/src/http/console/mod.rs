@@ -1,0 +1,18 @@
+//! The console: pages for operators at `/admin`.
+
+mod audit;
+mod dead;
+mod entity;
+mod error;
+mod facts;
+mod guard;
+mod layout;
+mod login;
+mod overview;
+mod reconciliation;
+mod routes;
+mod samples;
+mod trail;
+mod user;
+
+pub use routes::{console_permissions, routes};

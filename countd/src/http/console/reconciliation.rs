@@ -1,0 +1,103 @@
+//! The progress of reconciliation.
+
+use super::error::ConsoleError;
+use super::layout::{Column, Section, entity_link, number, optional_time, page, table, time};
+use crate::http::app::App;
+use crate::http::pages::Page;
+use crate::http::sessions::Session;
+use crate::maintenance::progress::{SweepProgress, sweep_progress};
+use axum::extract::State;
+use maud::{Markup, html};
+
+/// The number of counters that are listed.
+const DRIFTING: usize = 100;
+
+/// The page.
+///
+/// # Errors
+/// Redis failed.
+pub async fn reconciliation(
+    State(app): State<App>,
+    session: Session,
+) -> Result<Page, ConsoleError> {
+    let progress = sweep_progress(&app.store).await?;
+    let settings = &app.config.reconcile;
+    let content = html! {
+        @if !settings.enabled {
+            p .notice .problem { "Reconciliation is off in the configuration of this process: reconcile.enabled." }
+        }
+        p {
+            "Round " (number(progress.round)) ". A round begins every " (settings.interval_seconds) " seconds, and each entity is compared in "
+            (settings.sample) " rounds."
+        }
+        @if progress.lost_tables > 0 {
+            p .notice .problem { (progress.lost_tables) " tables lost rows, which are being rebuilt." }
+        }
+        h2 { "Sweeps" }
+        (sweeps(&progress))
+        h2 { "Counters that differed in the last rounds" }
+        (drifting(&progress))
+    };
+    Ok(page(Section::Reconciliation, &session, &content))
+}
+
+fn sweeps(progress: &SweepProgress) -> Markup {
+    let row = |what: String, ended: u64, state: Markup| {
+        html! { tr { th scope="row" { (what) } td .right { (number(ended)) } td { (state) } } }
+    };
+    let SweepProgress {
+        sums,
+        transposition,
+        ..
+    } = progress;
+    let rows = html! {
+        @for of in &progress.rows {
+            (row(format!("Rows of {}: {} in {} tables", of.etype, number(of.rows), of.tables), of.ended, html! { "oldest one since " (time(of.since)) }))
+        }
+        @for of in &progress.keys {
+            (row(format!("Keys of the node with partition {}", of.lowest), of.ended, html! { "since " (time(of.since)) }))
+        }
+        (row("Received counters of users".to_owned(), sums.sweep.saturating_sub(u64::from(sums.is_running)), html! {
+            @if sums.is_running { "running; " }
+            "ended " (optional_time(sums.ended))
+        }))
+        (row("Facts of users".to_owned(), transposition.ended, html! {
+            @if transposition.begun > transposition.ended { "running; " }
+            "ended " (optional_time(transposition.ended_at)) "; counters of users compared " (optional_time(transposition.passed_at))
+        }))
+        tr {
+            th scope="row" { "Followers" }
+            td .right {}
+            td { "ended " (optional_time(sums.followers_ended)) }
+        }
+    };
+    table(
+        "Sweeps",
+        &[
+            Column::Text("Sweep"),
+            Column::Number("Ended"),
+            Column::Text("State (times in UTC)"),
+        ],
+        &rows,
+    )
+}
+
+fn drifting(progress: &SweepProgress) -> Markup {
+    if progress.drifting.is_empty() {
+        return html! { p .muted { "None." } };
+    }
+    let rows = html! {
+        @for counter in progress.drifting.iter().take(DRIFTING) {
+            @let (etype, eid) = (counter.entity.etype.as_str(), counter.entity.eid.as_str());
+            tr {
+                th scope="row" { a href=(entity_link(etype, eid)) { (etype) " " (eid) } }
+                td { (counter.counter) }
+                td .right { (counter.rounds) }
+            }
+        }
+    };
+    html! {
+        p .muted { (progress.drifting.len()) " counters were above the thresholds. From three rounds on a counter has not converged." }
+        (table("Counters that differed", &[Column::Text("Entity or user"), Column::Text("Counter"), Column::Number("Rounds in a row")], &rows))
+    }
+}
