@@ -251,8 +251,8 @@ end
             let code = source.split("#[cfg(test)]").next().unwrap_or_default();
             for rest in code.split("cmd(\"").skip(1) {
                 let command = rest.split('"').next().unwrap_or_default();
-                // AUTH needs no permission. The others are declared in redis/store.rs and by each script.
-                if ["AUTH", "EVALSHA", "SCRIPT", "SELECT"].contains(&command) {
+                // AUTH needs no permission. SENTINEL is not for the servers of the data. The others are declared in redis/store.rs and by each script.
+                if ["AUTH", "EVALSHA", "SCRIPT", "SELECT", "SENTINEL"].contains(&command) {
                     continue;
                 }
                 sent += 1;
