@@ -222,7 +222,8 @@ fn every_operation_reports_that_redis_is_unavailable() {
 #[test]
 fn a_missing_schema_is_503_on_every_operation() {
     let server = Server::start();
-    let (command, config) = ("serve", "");
+    // Without the default schema.
+    let (command, config) = ("serve", "[entities]\nnote = \"v1\"\n");
     let countd = Countd::with(&server, &Settings { command, config });
     let api = countd.api();
     assert_problem(&api.request("/readyz", &[], None), "schema");

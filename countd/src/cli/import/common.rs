@@ -121,14 +121,14 @@ impl CommonArgs {
                     defaults,
                 }))
             }
-            (None, Some(shape)) => Ok(Source::Live(LiveSource {
+            (None, Some(shape)) => Ok(Source::Live(Box::new(LiveSource {
                 redis: match &self.source {
                     Some(url) => config.redis.at(url),
                     None => config.redis.clone(),
                 },
                 shape,
                 etype: required("--etype", &self.etype)?,
-            })),
+            }))),
             _ => usage("a file or --from is required"),
         }
     }

@@ -39,7 +39,7 @@ pub enum Source {
     /// A file.
     File(FileSource),
     /// The keys of a live Redis.
-    Live(LiveSource),
+    Live(Box<LiveSource>),
 }
 
 /// What an import has done.

@@ -23,7 +23,7 @@ pub struct Server {
 #[derive(Clone)]
 enum At {
     /// Always the same.
-    Fixed(Client, ConnectionManager),
+    Fixed(Arc<Client>, ConnectionManager),
     /// The master, which can become another one.
     Master(Arc<FollowedMaster>),
 }
@@ -32,7 +32,7 @@ impl Server {
     /// The server of a client and its connection.
     pub fn new(client: Client, connection: ConnectionManager) -> Server {
         Server {
-            at: At::Fixed(client, connection),
+            at: At::Fixed(Arc::new(client), connection),
             via: Via::Primary,
         }
     }
@@ -56,7 +56,7 @@ impl Server {
     /// The client of the server that it is now.
     fn client(&self) -> Client {
         match &self.at {
-            At::Fixed(client, _) => client.clone(),
+            At::Fixed(client, _) => Client::clone(client),
             At::Master(master) => master.current().client.clone(),
         }
     }
