@@ -170,15 +170,12 @@ pub async fn run(config: Arc<Config>, roles: Roles) -> Result<(), Box<dyn Error>
         members.add(&store, &config).await?;
         monitor(&store);
         let router = http::router(&config, store, health, metrics.clone(), stopping.clone())?;
-        let address = config.http.listen;
-        listen(
-            &mut tasks,
-            &config,
-            (&mut socket, address),
-            router,
-            &stopping,
-        )
-        .await?;
+        let listener = bind(&mut socket, config.http.listen).await?;
+        // systemd can pass another address than that of the configuration.
+        config
+            .http
+            .check_address(listener.local_addr()?.ip(), &config.auth)?;
+        listen(&mut tasks, &config, listener, router, &stopping)?;
     }
     tasks.spawn(maintain_metrics(metrics, stopping.clone()));
     systemd::report_ready(stopping.clone());
@@ -260,28 +257,35 @@ async fn listen_operational(
         metrics.clone(),
         stopping.clone(),
     )?;
-    listen(tasks, config, (socket, address), router, stopping).await
+    let listener = bind(socket, address).await?;
+    listen(tasks, config, listener, router, stopping)
 }
 
-/// Takes the socket that systemd passed, or binds the address, and spawns its server.
-async fn listen(
+/// Takes the socket that systemd passed, or binds the address.
+async fn bind(socket: &mut PassedSocket, address: SocketAddr) -> Result<TcpListener, String> {
+    let passed = socket.take();
+    let passed = passed.map_err(|error| format!("cannot use systemd's socket: {error}"))?;
+    let listener = match passed {
+        Some(listener) => {
+            tracing::info!("systemd has passed the socket");
+            Ok(listener)
+        }
+        None => TcpListener::bind(address).await,
+    };
+    listener.map_err(|error| format!("cannot listen on {address}: {error}"))
+}
+
+/// Spawns the server of a listener.
+fn listen(
     tasks: &mut JoinSet<Result<(), String>>,
     config: &Arc<Config>,
-    (socket, address): (&mut PassedSocket, SocketAddr),
+    listener: TcpListener,
     router: Router,
     stopping: &watch::Receiver<bool>,
 ) -> Result<(), Box<dyn Error>> {
-    let passed = socket.take();
-    let passed = passed.map_err(|error| format!("cannot use systemd's socket: {error}"))?;
-    let from_systemd = passed.is_some();
-    let listener = match passed {
-        Some(listener) => Ok(listener),
-        None => TcpListener::bind(address).await,
-    };
-    let listener = listener.map_err(|error| format!("cannot listen on {address}: {error}"))?;
     let tls = Tls::start(&config.http.tls)?;
     let with_tls = tls.is_some();
-    tracing::info!(address = %listener.local_addr()?, tls = with_tls, from_systemd, "serving");
+    tracing::info!(address = %listener.local_addr()?, tls = with_tls, "serving");
     let (config, mut stopping) = (Arc::clone(config), stopping.clone());
     tasks.spawn(async move {
         let stop = async move {

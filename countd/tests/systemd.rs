@@ -243,3 +243,14 @@ fn sockets_that_countd_cannot_use_are_refused() {
         assert!(!manager.received().iter().any(|line| line == "READY=1"));
     }
 }
+
+#[test]
+fn a_socket_that_other_machines_reach_needs_tokens() {
+    let (server, manager) = (Server::start(), Manager::new());
+    let open = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).expect("a free port");
+    let mut service = manager.start(&server, "all", (OwnedFd::from(open), 1));
+    let status = service.end();
+    assert_eq!(status.code(), Some(1), "{}", manager.log());
+    let problem = "auth.allow_anonymous = true";
+    assert!(manager.log().contains(problem), "{}", manager.log());
+}

@@ -75,17 +75,6 @@ fn ctrl_c_while_countd_starts_stops_both_gracefully() {
     let mut script_run = script_run_with_data();
     for step in [
         step(
-            "reading the schema",
-            &[("countd", "[ \"$2\" != get ] || hold")],
-        ),
-        step(
-            "setting the schema",
-            &[(
-                "countd",
-                "[ \"$2\" != get ] || exit 1; [ \"$2\" != set ] || hold",
-            )],
-        ),
-        step(
             "before countd handles signals",
             &[("countd", "[ $# != 0 ] || hold")],
         ),
