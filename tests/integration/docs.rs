@@ -16,13 +16,17 @@ use std::path::PathBuf;
 use std::process::Command;
 
 /// Pages whose shell commands are run by another test or not at all, with the reason.
-const ELSEWHERE: [(&str, &str); 10] = [
+const ELSEWHERE: [(&str, &str); 11] = [
     ("README.md", "countd/tests/tour runs the whole page"),
     (
         "docs/architecture.md",
         "profiling, with tools of developers",
     ),
     ("docs/benchmarks.md", "how the figures were measured"),
+    (
+        "docs/countd/deploy.md",
+        "scripts/fresh --deploy runs them on a bare Debian",
+    ),
     (
         "docs/countd/import.md",
         "countd/tests/import/page.rs runs the example",
@@ -62,7 +66,7 @@ fn kind(block: &Block) -> Result<Kind, String> {
     match block.mark.as_str() {
         // `redis-plain` and `redis-module`: see conformance/page.rs. `sql`: countd's tests of relays and sinks run it.
         "" | "text" | "json" | "toml" | "lua" | "python" | "js" | "java" | "go" | "rust"
-        | "sql" | "redis-plain" | "redis-module" => Ok(Kind::Text),
+        | "yaml" | "sql" | "redis-plain" | "redis-module" => Ok(Kind::Text),
         "redis" | "redis sizes" => Ok(Kind::Transcript { resp3: false }),
         "redis resp3" | "redis resp3 sizes" => Ok(Kind::Transcript { resp3: true }),
         "sh" | "console" => Ok(Kind::Shell),
