@@ -115,6 +115,9 @@ def check_compose():
         require(service["cap_drop"] == ["ALL"], f"compose: {name} keeps capabilities")
         for port in service.get("ports", []):
             require(port.startswith("127.0.0.1:"), f"compose: {name} publishes {port}")
+        for volume in service.get("volumes", []):
+            source = volume.split(":")[0]
+            require(not source.startswith("./") or (DEPLOY / source).is_file(), f"compose: no file {source}")
         for dependency in service.get("depends_on", {}):
             require(dependency in services, f"compose: no service {dependency}")
     require("ports" not in services["redis"], "compose publishes Redis")
