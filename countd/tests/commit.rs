@@ -2,9 +2,9 @@
 
 use crate::support::stores::{TestStore, for_each_store};
 use crate::support::{
-    Countd, Settings, dead_reasons, printed, run, set_schema, wait_until_drained,
+    Countd, Settings, dead_reasons, on_note, printed, run, set_schema, wait_until_drained,
 };
-use countint_tests::reply;
+use countint_tests::{Client, Server, reply, wait_until};
 use serde_json::{Value as Json, json};
 use std::collections::BTreeMap;
 
@@ -257,3 +257,46 @@ for_each_store!([module cluster]
     a_table_grows_when_its_schema_is_extended
     rows_stop_at_zero_and_at_the_maximum
 );
+
+/// What a consumer has read and not committed may be lost in a failover. Other entries then have the same IDs.
+#[test]
+fn entries_of_another_history_are_read_again() {
+    let server = Server::start();
+    let config = "[log]\npartitions = 1\n[consumer]\nlinger_ms = 3000\n";
+    set_schema(&server, config);
+    let command = "all";
+    let countd = Countd::with(&server, &Settings { command, config });
+    let (api, mut client) = (countd.api(), server.client());
+    let blocked = |client: &mut Client| client.info_number("clients", "blocked_clients");
+    let (log, positions) = ("x:cnt-update:0", "x:cnt-update:pos");
+    wait_until("the consumer waits for entries", || {
+        blocked(&mut client) > 0
+    });
+    api.act("read", on_note(111, 7));
+    wait_until("the consumer has read the entry", || {
+        blocked(&mut client) == 0
+    });
+    let entries = reply::array(client.ok(&format!("XRANGE {log} - +")));
+    let [entry] = entries.as_slice() else {
+        panic!("one entry: {entries:?}");
+    };
+    let [id, strings] = reply::array(entry.clone())
+        .try_into()
+        .expect("ID and strings");
+    let mut words: Vec<String> = ["XADD", log].map(str::to_owned).to_vec();
+    words.push(reply::text(id));
+    let strings = reply::array(strings).into_iter().map(reply::text);
+    words.extend(strings.map(|string| string.replace("111", "222")));
+    let command = |text: &str| text.split(' ').map(str::to_owned).collect();
+    client.pipeline(&[
+        command("MULTI"),
+        command("DEBUG CHANGE-REPL-ID"),
+        command(&format!("DEL {log}")),
+        words,
+        command("EXEC"),
+    ]);
+    assert_eq!(client.run(&format!("EXISTS {positions}")), "(integer) 0");
+    wait_until_drained(&server, 1);
+    let reads = [111, 222].map(|note| api.counts(note)["read"].clone());
+    assert_eq!(reads, [0, 1]);
+}

@@ -235,6 +235,7 @@ mod tests {
         let update = PositionUpdate {
             from: 1,
             next: 2,
+            history: None,
             fences: BTreeMap::new(),
             bytes: 0,
         };

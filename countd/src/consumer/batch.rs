@@ -19,6 +19,7 @@ use crate::domain::keys::Partition;
 use crate::storage::moves::Moves;
 use hashbrown::HashMap;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// The number of the first events of a batch whose entities are all sampled.
 const SAMPLED_FIRST: u64 = 64;
@@ -53,11 +54,17 @@ pub struct PositionUpdate {
     pub from: u64,
     /// The position after the commit: the offset after the last entry of the batch.
     pub next: u64,
+    /// The history of the server from which the batch was read; `None` if it was not read from a server.
+    pub history: Option<Arc<str>>,
     /// The fences that advance.
     pub fences: BTreeMap<Partition, u64>,
     /// The size of the entries in bytes.
     pub bytes: u64,
 }
+
+/// Parts of a batch were read from different histories.
+#[derive(Debug, PartialEq, Eq)]
+pub struct OtherHistory;
 
 /// The aggregated entries of partitions that can be committed in one script.
 #[derive(Debug, Default)]
@@ -107,6 +114,19 @@ pub struct Batch {
 }
 
 impl Batch {
+    /// The history of the server from which all of it was read; empty if it was not read from a server.
+    ///
+    /// # Errors
+    /// Parts of it were read from different histories.
+    pub fn history(&self) -> Result<&str, OtherHistory> {
+        let mut histories = self.positions.values().map(|update| &update.history);
+        let first = histories.next();
+        if histories.any(|history| Some(history) != first) {
+            return Err(OtherHistory);
+        }
+        Ok(first.and_then(Option::as_deref).unwrap_or_default())
+    }
+
     /// Whether it holds no entries.
     pub fn is_empty(&self) -> bool {
         self.positions.is_empty()

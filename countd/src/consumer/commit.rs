@@ -5,6 +5,7 @@ use super::counter_key::UnusableKey;
 use super::event_ids::EventIds;
 use super::outbox_entries::outbox_entries;
 use super::position;
+use super::server_history::SERVER_HISTORY;
 use crate::domain::config::Config;
 use crate::domain::error::StoreError;
 use crate::domain::event::now_ms;
@@ -44,6 +45,7 @@ pub(super) static COMMIT: ScriptTemplate = ScriptTemplate::writing(&[
     ),
     include_str!("../lua/outcomes.lua"),
     include_str!("../lua/verified.lua"),
+    SERVER_HISTORY,
     CHANGES,
     include_str!("../lua/commit.lua"),
 ])
@@ -61,6 +63,8 @@ pub enum CommitOutcome {
     },
     /// The stored positions of these partitions are not those from which the batch was read.
     PositionConflict(Vec<Partition>),
+    /// The server has another history than the one from which the batch was read: its entries may be lost or replaced.
+    OtherHistory,
     /// The envelopes with these ids were counted before.
     DuplicateEnvelopes(Vec<Id>),
     /// The values at these keys cannot be incremented.
@@ -90,11 +94,15 @@ pub async fn commit(
             announced: Some(0),
         });
     };
+    // Entries that were read from different histories are not those of one server.
+    let Ok(history) = batch.history() else {
+        return Ok(CommitOutcome::OtherHistory);
+    };
     let code = match batch.moves.is_empty() {
         true => COMMIT.on(store.backend()),
         false => COMMIT.moving(),
     };
-    let reply = commit_call(code, locator, *first, batch, config)
+    let reply = commit_call(code, locator, (*first, history), batch, config)
         .send(store)
         .await;
     let reply = match reply {
@@ -173,6 +181,7 @@ pub async fn commit(
                 .filter_map(|at| objects.get(*at).map(|key| ((*key).clone(), cause)));
             Ok(CommitOutcome::UnusableKeys(unusable.collect()))
         }
+        Some((10, _)) => Ok(CommitOutcome::OtherHistory),
         Some((9, missing)) => {
             let tables = batch.tables.updates(locator.keys());
             let missing = missing
@@ -185,11 +194,11 @@ pub async fn commit(
 }
 
 /// The call of the script. `first` is any partition of the batch: without hash tags all share its keys, with hash tags it is the
-/// only one.
+/// only one. `history` is that of the batch, or empty if any will do.
 fn commit_call(
     code: &'static LoadedScript,
     locator: &Locator,
-    first: Partition,
+    (first, history): (Partition, &str),
     batch: &Batch,
     config: &Config,
 ) -> RedisCall {
@@ -222,7 +231,8 @@ fn commit_call(
         .arg(batch.counters.len())
         .arg(tables.len())
         .arg(event_ids.keys.len())
-        .arg(of_timelines.len());
+        .arg(of_timelines.len())
+        .arg(history);
     call.arg(batch.positions.len());
     for (partition, update) in &batch.positions {
         call.arg(*partition).arg(update.from).arg(update.next);

@@ -40,6 +40,7 @@ mod reread;
 mod rules;
 mod schemas;
 mod section;
+mod server_history;
 mod sums;
 mod tables;
 mod timeline_rule;

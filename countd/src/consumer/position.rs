@@ -7,6 +7,7 @@ use crate::log::inspect::{invalid_offset, key_error, parse_offset};
 use crate::redis::store::Store;
 use redis::{FromRedisValue, RedisError, Value};
 use std::collections::HashMap;
+use std::sync::Arc;
 
 /// Commands that this file sends.
 pub(super) const PERMISSIONS: &[&str] = &["HGETALL {position}", "HMGET {position} 0"];
@@ -18,6 +19,8 @@ pub struct Position {
     pub next: u64,
     /// By source partition, the sequence number of the first derived event that is not committed.
     pub fences: HashMap<Partition, u64>,
+    /// The history of the server of which entries are read and committed. `None` if entries come from elsewhere.
+    pub history: Option<Arc<str>>,
 }
 
 impl Position {
@@ -26,6 +29,7 @@ impl Position {
         Position {
             next: 1,
             fences: HashMap::new(),
+            history: None,
         }
     }
 
@@ -73,7 +77,7 @@ fn partitions_per_hash(keys: Keys) -> usize {
     if keys.tagged() { 1 } else { usize::MAX }
 }
 
-/// Loads the positions of partitions. The inner error names the damaged key or field.
+/// Loads the positions of partitions, without the histories of their servers. The inner error names the damaged key or field.
 ///
 /// # Errors
 /// The store is unavailable.

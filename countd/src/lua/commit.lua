@@ -3,7 +3,7 @@
 -- KEYS: positions, dead letters, outbox, then the objects, then the tables, then the deduplication keys of envelopes, then those of
 -- timelines (timelines.lua), then those of credits (credits.lua), then the sets of IDs of envelopes (event_ids.lua), then the keys of the
 -- sections (sections.lua), and the stream of changes if they are announced. ARGV: the time; the time to live of deduplication keys in seconds; the numbers of objects, of tables, of
--- deduplication keys and of keys of timelines; the number of partitions, and of each its number, its expected position and its new
+-- deduplication keys and of keys of timelines; the history of the server from which the batch was read, or '' if any will do; the number of partitions, and of each its number, its expected position and its new
 -- position; the number of fences, and field and value of each; for each object its length, its minimum length, the number of arguments
 -- that follow, and these: idx and delta of each field; for each table its length, 1 if it must exist or 0, the number of arguments that
 -- follow, and these: row, idx and delta of each counter; the number of dead letters, and reason, kind, payload, partition, offset and length of each; the number of
@@ -17,7 +17,7 @@
 -- another type (tables are numbered after the objects, keys of credits after the tables, sets of IDs and keys of sections after these),
 -- {4, i, ...} if
 -- these objects are too short, {8, i, ...} if these keys of timelines have another type, {3, i, ...} if these envelopes were counted
--- before, {9, i, ...} if these tables (0 is the first table) must exist and do not, or the error DEADLETTER if the dead-letter stream is
+-- before, {10} if the server has another history, {9, i, ...} if these tables (0 is the first table) must exist and do not, or the error DEADLETTER if the dead-letter stream is
 -- damaged.
 --
 -- requires: HMGET {position} 0
@@ -39,7 +39,11 @@ local last_table = last_object + ARGV[4]
 local last_guard = last_table + ARGV[5]
 local last_timeline = last_guard + ARGV[6]
 
-local at = 7
+if ARGV[7] ~= '' and server_history() ~= ARGV[7] then
+  return { 10 }
+end
+
+local at = 8
 local function next_count()
   local count = tonumber(ARGV[at])
   at = at + 1

@@ -78,6 +78,7 @@ impl<'a> Aggregator<'a> {
         let new_update = || PositionUpdate {
             from: position.next,
             next: position.next,
+            history: position.history.clone(),
             fences: BTreeMap::new(),
             bytes: 0,
         };

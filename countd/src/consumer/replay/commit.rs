@@ -75,6 +75,11 @@ impl Replay {
                     let problem = format!("another process counts partitions {partitions:?}");
                     return Err(StoreError::Unexpected(problem).into());
                 }
+                // The entries come from the archive, so no history is expected.
+                CommitOutcome::OtherHistory => {
+                    let problem = "the server has another history".to_owned();
+                    return Err(StoreError::Unexpected(problem).into());
+                }
                 CommitOutcome::DuplicateEnvelopes(ids) => duplicates.extend(ids),
                 CommitOutcome::UnusableKeys(keys) => unusable_keys.extend(keys),
                 // A replay requires no tables.

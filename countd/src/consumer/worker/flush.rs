@@ -73,6 +73,15 @@ impl Worker {
                     tracing::debug!(partitions = ?conflicts, "position conflict");
                     self.partitions.retain(|p| !conflicts.contains(&p));
                 }
+                // After a failover. Their positions and histories are loaded again.
+                Ok(CommitOutcome::OtherHistory) => {
+                    let held = &group.batch.positions;
+                    tracing::info!(
+                        partitions = held.len(),
+                        "the server has another history; reading again"
+                    );
+                    self.partitions.retain(|p| !held.contains_key(&p));
+                }
                 Ok(CommitOutcome::UnusableKeys(keys)) => {
                     failed = self.repair_unusable(group, keys).await.err().or(failed)
                 }

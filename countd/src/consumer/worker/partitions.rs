@@ -181,7 +181,6 @@ mod tests {
     use super::super::super::batch::PositionUpdate;
     use super::*;
     use crate::domain::config::ArchiveConfig;
-    use std::collections::HashMap;
 
     const SETTINGS: LogConfig = LogConfig {
         partitions: 4,
@@ -201,6 +200,7 @@ mod tests {
         let update = PositionUpdate {
             from,
             next: from + entries,
+            history: None,
             fences: BTreeMap::new(),
             bytes: entries * 100,
         };
@@ -216,8 +216,7 @@ mod tests {
 
     fn owned() -> OwnedPartitions {
         let mut owned = OwnedPartitions::new();
-        let fences = HashMap::new();
-        owned.insert(3, Position { next: 1, fences });
+        owned.insert(3, Position::start());
         // The first one also trims what another consumer may have left.
         assert_eq!(commit(&mut owned, 1), Some(2));
         owned

@@ -6,6 +6,7 @@ use super::super::position;
 use super::super::reread::{limit_facts, reread_facts};
 use super::super::rules::Rules;
 use super::super::schemas::{load_schemas, load_user_schema};
+use super::super::server_history;
 use super::state::Worker;
 use crate::domain::error::StoreError;
 use crate::domain::health::PartitionPart;
@@ -151,11 +152,16 @@ impl Worker {
         }
         added.sort_unstable();
         let positions = position::load(&self.store, &added).await?;
+        // Before the first read: what is read later is committed to this history, or to none.
+        let histories = server_history::load(&self.store, &added).await?;
         // The previous owner may have left entries in the outboxes.
         added.iter().for_each(|p| self.outbox_relay.notify(*p));
-        for (partition, position) in added.into_iter().zip(positions) {
+        for ((partition, position), history) in added.into_iter().zip(positions).zip(histories) {
             match position {
-                Ok(position) => self.partitions.insert(partition, position),
+                Ok(mut position) => {
+                    position.history = Some(history);
+                    self.partitions.insert(partition, position);
+                }
                 Err(reason) => {
                     self.health.fail(partition, PartitionPart::Log, &reason);
                 }
