@@ -11,6 +11,7 @@ pub use super::prepared::PreparedAction;
 use super::grouped::GroupedAction;
 use super::groups::Groups;
 use super::prepared::{CountedEntity, ReplyKind};
+use super::rounds::Change;
 use super::windows::WindowedAction;
 use crate::domain::config::{Count, FactKind, Metric};
 use crate::domain::error::Problem;
@@ -240,6 +241,7 @@ impl Actions {
             })
         });
         let registers = registered.map(|author| (event.entity.clone(), author.clone()));
+        let change = Change::new(event, op, metric.fact_kind().is_some());
         if let Some(facts) = self.facts.of(metric) {
             facts.check_uid(&action.uid)?;
             let day = counter.and_then(|_| self.day(metric, event));
@@ -263,6 +265,7 @@ impl Actions {
             let has_counter = counter.is_some();
             return Ok(PreparedAction {
                 call,
+                change,
                 reply_kind: ReplyKind::Fact { has_counter },
                 partition,
                 registers,
@@ -287,6 +290,7 @@ impl Actions {
             let has_counter = counter.is_some();
             return Ok(PreparedAction {
                 call: windowed.call(self.store.backend(), event.ts / 1_000),
+                change,
                 reply_kind: ReplyKind::Windowed { has_counter },
                 partition,
                 registers,
@@ -309,6 +313,7 @@ impl Actions {
             };
             return Ok(PreparedAction {
                 call,
+                change,
                 reply_kind: ReplyKind::Appended,
                 partition,
                 registers,
@@ -338,6 +343,7 @@ impl Actions {
         });
         Ok(PreparedAction {
             call,
+            change,
             reply_kind: ReplyKind::Counted,
             partition,
             registers,

@@ -3,6 +3,7 @@
 use super::action::ActionOutcome;
 use super::actions::Actions;
 use super::prepared::{CountedEntity, PreparedAction, ReplyKind, problem};
+use super::rounds::{Change, Rounds};
 use super::windows::{WindowedAction, server_time};
 use crate::domain::error::{Problem, StoreError, is_lost_counter, rejected_by_foreign_last_id};
 use crate::domain::ids::{Entity, Id};
@@ -10,7 +11,7 @@ use crate::domain::keys::Partition;
 use crate::log::{renumber, renumber_each};
 use crate::redis::call::scripts;
 use futures_util::future::join_all;
-use redis::{Cmd, RedisError, Value};
+use redis::{Cmd, Pipeline, RedisError, Value};
 use std::collections::BTreeSet;
 
 /// The partition of an action, the form of its reply and the hash of its request.
@@ -90,7 +91,8 @@ impl Actions {
         }
     }
 
-    /// Executes many actions in order, in one pipeline per node.
+    /// Executes many actions in order, in one pipeline per node; an action that undoes an earlier one after the reply of that one. If that one
+    /// failed and can be sent again, the action is not sent and fails, too.
     pub async fn execute_all(
         &self,
         actions: Vec<PreparedAction>,
@@ -117,6 +119,7 @@ impl Actions {
             pipeline.add_command(create.clone());
             prefix += 1;
         }
+        let changes: Vec<Change> = actions.iter().map(|action| action.change).collect();
         let mut windowed = Vec::with_capacity(actions.len());
         let mut counted = Vec::with_capacity(actions.len());
         for action in actions {
@@ -128,12 +131,7 @@ impl Actions {
         pipeline.ignore_errors();
         let entities = counted.iter().flatten().map(|counted| &counted.entity);
         let _changing = self.hot.changing(entities);
-        let sent: Result<Vec<Result<Value, RedisError>>, RedisError> =
-            pipeline.query_async(&mut self.store.writes()).await;
-        let mut replies = match sent {
-            Ok(replies) => replies.into_iter().skip(prefix).collect(),
-            Err(error) => vec![Err(error); targets.len()],
-        };
+        let mut replies = self.send_in_rounds(&pipeline, prefix, &changes).await;
         for _ in 0..MAX_REPAIRS {
             let lost = self.rebuild_lost(&counted, &replies).await;
             let commands = pipeline.cmd_iter().skip(prefix);
@@ -157,6 +155,55 @@ impl Actions {
             outcomes.push(outcome);
         }
         outcomes
+    }
+
+    /// Sends a pipeline: its first `prefix` commands, and one for each action. Returns the replies of the actions.
+    async fn send_in_rounds(
+        &self,
+        pipeline: &Pipeline,
+        prefix: usize,
+        changes: &[Change],
+    ) -> Vec<Result<Value, RedisError>> {
+        let rounds = Rounds::of(changes);
+        if rounds.count() == 1 {
+            return self.send_each(pipeline, prefix, changes.len()).await;
+        }
+        let commands: Vec<&Cmd> = pipeline.cmd_iter().collect();
+        let mut replies = vec![Ok(Value::Nil); changes.len()];
+        for round in 0..rounds.count() {
+            let indexes = rounds.sendable(round, &mut replies);
+            let first = if round == 0 { prefix } else { 0 };
+            let sent = commands[..first].iter();
+            let sent = sent.chain(indexes.iter().map(|index| &commands[prefix + index]));
+            let mut pipeline = redis::pipe();
+            for command in sent {
+                pipeline.add_command(Cmd::clone(command));
+            }
+            pipeline.ignore_errors();
+            let received = self.send_each(&pipeline, first, indexes.len()).await;
+            for (index, reply) in indexes.into_iter().zip(received) {
+                replies[index] = reply;
+            }
+        }
+        replies
+    }
+
+    /// Sends a pipeline of `prefix` commands and `count` others. Returns the replies of these.
+    async fn send_each(
+        &self,
+        pipeline: &Pipeline,
+        prefix: usize,
+        count: usize,
+    ) -> Vec<Result<Value, RedisError>> {
+        if count == 0 {
+            return Vec::new();
+        }
+        let sent: Result<Vec<Result<Value, RedisError>>, RedisError> =
+            pipeline.query_async(&mut self.store.writes()).await;
+        match sent {
+            Ok(replies) => replies.into_iter().skip(prefix).collect(),
+            Err(error) => vec![Err(error); count],
+        }
     }
 
     /// Rebuilds the entities whose counters actions found lost. Returns which actions these are.
@@ -224,9 +271,7 @@ impl Actions {
             return false;
         }
         pipeline.ignore_errors();
-        let resent: Result<Vec<Result<Value, RedisError>>, RedisError> =
-            pipeline.query_async(&mut self.store.writes()).await;
-        let resent = resent.unwrap_or_else(|error| vec![Err(error); indexes.len()]);
+        let resent = self.send_each(&pipeline, 0, indexes.len()).await;
         for (index, reply) in indexes.into_iter().zip(resent) {
             replies[index] = reply;
         }

@@ -13,6 +13,7 @@ mod idempotency;
 pub mod limits;
 mod prepared;
 mod resets;
+mod rounds;
 pub mod user_counters;
 mod validation;
 mod windows;

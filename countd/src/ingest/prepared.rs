@@ -2,6 +2,7 @@
 
 use super::action::ActionOutcome;
 use super::grouped::GroupedAction;
+use super::rounds::Change;
 use super::windows::WindowedAction;
 use crate::domain::error::{Problem, StoreError};
 use crate::domain::ids::{Entity, Id};
@@ -15,6 +16,8 @@ use redis::{Cmd, FromRedisValue, RedisError, Value};
 pub struct PreparedAction {
     pub(super) call: RedisCall,
     pub(super) reply_kind: ReplyKind,
+    /// What it changes.
+    pub(super) change: Change,
     /// The partition whose log receives the event.
     pub(super) partition: Partition,
     /// The author that the command registers.
