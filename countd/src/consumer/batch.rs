@@ -224,3 +224,34 @@ impl Batch {
 fn has_increment(users: &BTreeMap<(Id, UserCounter), i64>) -> bool {
     users.values().any(|delta| *delta != 0)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A batch of partitions of which each was read from one of these histories.
+    fn batch_of(histories: &[Option<&str>]) -> Batch {
+        let mut batch = Batch::default();
+        for (partition, history) in (0..).zip(histories) {
+            let update = PositionUpdate {
+                from: 0,
+                next: 1,
+                history: history.map(Arc::from),
+                fences: BTreeMap::new(),
+                bytes: 0,
+            };
+            batch.positions.insert(partition, update);
+        }
+        batch
+    }
+
+    #[test]
+    fn the_history_of_a_batch_is_that_of_all_its_partitions() {
+        assert_eq!(batch_of(&[]).history(), Ok(""));
+        assert_eq!(batch_of(&[None, None]).history(), Ok(""));
+        assert_eq!(batch_of(&[Some("a"), Some("a")]).history(), Ok("a"));
+        for mixed in [[Some("a"), Some("b")], [None, Some("a")], [Some("a"), None]] {
+            assert_eq!(batch_of(&mixed).history(), Err(OtherHistory), "{mixed:?}");
+        }
+    }
+}
