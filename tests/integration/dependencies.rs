@@ -8,10 +8,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::process::Command;
 
-/// Every package that Cargo.lock names, as `cargo metadata` describes it.
+/// Every package that Cargo.lock names, as `cargo metadata` describes it. Cargo downloads those that no build here has needed, such as those for
+/// other systems.
 fn packages() -> Vec<Json> {
     let output = Command::new(env!("CARGO"))
-        .args(["metadata", "--locked", "--offline", "--format-version", "1"])
+        .args(["metadata", "--locked", "--format-version", "1"])
         .current_dir(env::workspace())
         .output()
         .expect("cargo can be run");
