@@ -18,6 +18,23 @@ have_c_compiler() {
           int main(void) { return puts("") < 0; }' | cc -x c -o /dev/null - 2>/dev/null
 }
 
+# A C++ compiler with its standard library.
+have_cxx_compiler() {
+    command -v c++ >/dev/null || return 1
+    printf '#include <string>\nint main() { return static_cast<int>(std::string().size()); }\n' | c++ -x c++ -o /dev/null - 2>/dev/null
+}
+
+have_make() { make --version >/dev/null 2>&1; }
+
+# The libraries and headers of OpenSSL, where pkg-config finds them.
+have_openssl() {
+    local flags
+    flags=$(pkg-config --cflags --libs openssl 2>/dev/null) || return 1
+    # shellcheck disable=SC2086  # flags are words
+    echo '#include <openssl/ssl.h>
+          int main(void) { return SSL_CTX_new(TLS_method()) == 0; }' | cc -x c -o /dev/null - $flags 2>/dev/null
+}
+
 # libclang_files_in DIRECTORY ...: the files that clang-sys accepts as libclang. libclang-cpp is a different library.
 libclang_files_in() {
     local directory file

@@ -30,15 +30,18 @@ in_stage() {
 
 # copy STAGE DIR [--from=STAGE] SOURCE ... TARGET: the instruction COPY.
 copy() {
-    local root=$WORK/image-$1 dir=$2 from=$FRESH$CLONE target=${*: -1} sources
+    local root=$WORK/image-$1 dir=$2 from=$FRESH$CLONE target=${*: -1} sources parents=()
     shift 2
     [[ $1 != --from=* ]] || { from=$WORK/image-${1#--from=} && shift; }
     sources=("${@:1:$#-1}")
-    # The whole context is what .dockerignore leaves.
-    [[ ${sources[*]} != . ]] || mapfile -t sources < <(sed -n 's/^!//p' "$from/.dockerignore")
+    # The whole context is what .dockerignore leaves, which may be files in directories.
+    if [[ ${sources[*]} == . ]]; then
+        mapfile -t sources < <(sed -n 's/^!//p' "$from/.dockerignore")
+        parents=(--parents)
+    fi
     [[ $target == /* ]] || target=$dir/$target
     mkdir -p "$root$(dirname "$target")"
-    (cd "$from" && cp -R --preserve=mode -- "${sources[@]/#\//./}" "$root$target")
+    (cd "$from" && cp -R "${parents[@]}" --preserve=mode -- "${sources[@]/#\//./}" "$root$target")
 }
 
 # build_stage STAGE
@@ -62,12 +65,12 @@ build_stage() {
     done 4< <(instructions "$stage")
 }
 
-# The image of Rust has a compiler, too. With the build of this machine, cargo does nothing.
+# The image of Rust has a compiler, too. With an existing build, cargo does nothing.
 prepare_build_stage() {
     local root=$WORK/image-build
     cp -a "$WORK/base" "$root"
     quietly "build: what the image of Rust has" in_stage "$root" / sh -c 'apt-get update && apt-get install -y --no-install-recommends ca-certificates gcc libc6-dev'
-    if [[ -n $BUILT ]]; then
+    if [[ -n $IMAGES_BUILT ]]; then
         mkdir -p "$root/src/target/release"
         cp "$FRESH$CLONE/target/release/"{countd,libcountint.so} "$root/src/target/release"
         printf '#!/bin/sh\n' >"$root/usr/local/bin/cargo"

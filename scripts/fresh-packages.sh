@@ -162,6 +162,7 @@ try_packages() {
     in_boot_quietly "started the services as the page says" "$(section Start)"
     in_boot_quietly "liked a post as the page says" "$(section 'Try it')"
     until_within 60 "it has one like" count_is 1
+    try_monitor
     try_failures
     try_repair
     try_removal
@@ -177,6 +178,7 @@ keep_base() {
 # docs/countd/deploy.md: packages under systemd, then images in its network, when the packages no longer use the ports.
 try_deploy() {
     build_and_install
+    install_monitor
     boot
     try_packages
     try_images

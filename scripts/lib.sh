@@ -35,6 +35,10 @@ missing_packages() {
         # Whether libclang works cannot be checked without a compiler, only whether the file exists.
         [[ -n $(libclang_files) ]] || echo libclang-dev
     fi
+    # librdkafka, which countd contains, is compiled by make, with a part in C++.
+    have_cxx_compiler || echo g++
+    have_make || echo make
+    have_openssl || printf '%s\n' libssl-dev pkg-config
     have_redis_server || echo redis-server
     have_redis_tools || echo redis-tools
     have_root_certificates || echo ca-certificates

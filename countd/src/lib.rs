@@ -6,6 +6,8 @@
 //! | module | in | out | calls |
 //! |---|---|---|---|
 //! | [`domain`] | bytes of requests, events and settings | names, IDs, keys, events, the configuration, errors; no I/O | nothing |
+//! | [`http_client`] | URLs, requests | responses of other servers | nothing |
+//! | [`trace`] | spans | requests to an OpenTelemetry collector | `http_client` |
 //! | [`redis`] | commands and scripts | replies of a server or a cluster: routing, timeouts, retries of reads | `domain` |
 //! | [`log`] | entries to append; partitions to read, repair or reset | offsets and entries; dead letters | `redis` |
 //! | [`storage`] | names of schemas and metrics | the field of a counter; cached schemas | `redis` |
@@ -30,6 +32,7 @@ pub mod database;
 pub mod domain;
 pub mod facts;
 pub mod http;
+pub mod http_client;
 pub mod ingest;
 pub mod log;
 pub mod maintenance;
@@ -40,3 +43,4 @@ pub mod relay;
 pub mod repair;
 pub mod sink;
 pub mod storage;
+pub mod trace;

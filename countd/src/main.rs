@@ -7,10 +7,13 @@ mod systemd;
 
 use clap::Parser;
 use cli::acl::Roles;
-use cli::args::{ArchiveCommand, Cli, Command, LogFormat};
+use cli::args::{ArchiveCommand, Cli, Command, LogFormat, SchemaCommand};
 use cli::check::Format;
 use cli::import::Task;
-use cli::{acl, archive, check, commands, documents, rebuild, reconcile, reverse, storage};
+use cli::{
+    acl, archive, check, commands, documents, rebuild, reconcile, reverse, schema_migrate, size,
+    storage, top,
+};
 use countd::domain::config::Config;
 use countd::facts;
 use countd::http::request_log::RequestFormat;
@@ -33,16 +36,14 @@ async fn main() -> ExitCode {
     let cli = Cli::parse();
     // Of the library's features alone it could not choose one, if a dependency adds another. It fails only if there is one already.
     let _ = tokio_rustls::rustls::crypto::ring::default_provider().install_default();
-    match run(cli).await {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) if error.is::<reconcile::Differences>() => {
-            eprintln!("countd: {error}");
-            ExitCode::from(3)
-        }
-        Err(error) => {
-            eprintln!("countd: {error}");
-            ExitCode::FAILURE
-        }
+    let output = cli.command.as_ref().map(Command::output);
+    let Err(error) = run(cli).await else {
+        return ExitCode::SUCCESS;
+    };
+    output.unwrap_or_default().error(&error.to_string());
+    match error.is::<reconcile::Differences>() {
+        true => ExitCode::from(3),
+        false => ExitCode::FAILURE,
     }
 }
 
@@ -51,8 +52,13 @@ async fn run(cli: Cli) -> Result<(), Box<dyn Error>> {
     if documents::run(cli.command.as_ref())? {
         return Ok(());
     }
+    if let Some(Command::Size(command)) = &cli.command {
+        return Ok(size::run(command)?);
+    }
     let config = Arc::new(Config::load(cli.config.as_deref())?);
     let connect = || process::connect_once(&config);
+    // A command that reads or changes counters uses the columns of their types.
+    let with_columns = |store: &Store| Arc::new(store.with_columns(&config));
     let roles = |serves, consumes| Roles {
         serves,
         consumes,
@@ -91,34 +97,42 @@ async fn run(cli: Cli) -> Result<(), Box<dyn Error>> {
             )
             .await
         }
+        Command::Schema(SchemaCommand::Migrate(command)) => {
+            let store = connect().await?;
+            Ok(schema_migrate::run(with_columns(&store), store, command).await?)
+        }
         Command::Schema(command) => Ok(commands::schema(connect().await?, command).await?),
-        Command::Dead(command) => Ok(commands::dead(&config, connect().await?, command).await?),
-        Command::Log(command) => Ok(commands::log(connect().await?, command).await?),
+        Command::Dead(command) => {
+            let store = connect().await?;
+            Ok(commands::dead(&with_columns(&store), store, command).await?)
+        }
+        Command::Log(command) => Ok(commands::log(&config, connect().await?, command).await?),
         Command::Storage(command) => {
             let store = connect().await?;
-            Ok(storage::run(&config, store, command).await?)
+            Ok(storage::run(&with_columns(&store), store, command).await?)
         }
         Command::Archive(ArchiveCommand::End) => Ok(archive::end(&connect().await?).await?),
         Command::Archive(ArchiveCommand::AcceptLoss) => {
             Ok(archive::accept(&connect().await?).await?)
         }
-        Command::Archive(ArchiveCommand::Baseline { archive }) => {
+        Command::Archive(ArchiveCommand::Baseline { archive, output }) => {
             let store = connect().await?;
-            Ok(rebuild::baseline(&config, &store, archive).await?)
+            Ok(rebuild::baseline(&with_columns(&store), &store, archive, output).await?)
         }
         Command::Archive(command) => Ok(archive::inspect(&config, command)?),
-        Command::Restore { archive } => {
+        Command::Restore { archive, output } => {
             // Unlike `connect`, this connects while a restore is under way.
             let store = Store::connect(&config, Purpose::Use).await?;
             facts::check_or_init(&store, &config).await?;
-            Ok(archive::run_restore(&config, &store, archive).await?)
+            Ok(archive::run_restore(&with_columns(&store), &store, archive, output).await?)
         }
         Command::Reverse(command) => {
             let store = connect().await?;
-            Ok(reverse::run(&config, store, command).await?)
+            Ok(reverse::run(&with_columns(&store), store, command).await?)
         }
         Command::Rebuild(command) => {
             let store = connect().await?;
+            let config = with_columns(&store);
             let mut members = process::Members::default();
             members.add(&store, &config).await?;
             let left = rebuild::run(&config, &store, command).await;
@@ -130,6 +144,7 @@ async fn run(cli: Cli) -> Result<(), Box<dyn Error>> {
         }
         Command::Reconcile(command) => {
             let store = connect().await?;
+            let config = with_columns(&store);
             let mut members = process::Members::default();
             members.add(&store, &config).await?;
             let left = reconcile::run(config, store, command).await;
@@ -140,6 +155,7 @@ async fn run(cli: Cli) -> Result<(), Box<dyn Error>> {
             }
         }
         Command::Import(command) => {
+            let output = command.output();
             let task = Task::new(*command, &config).unwrap_or_else(|error| error.exit());
             let store = match task.is_dry_run() {
                 true => {
@@ -149,28 +165,44 @@ async fn run(cli: Cli) -> Result<(), Box<dyn Error>> {
                 }
                 false => connect().await?,
             };
+            let config = with_columns(&store);
             let mut members = process::Members::default();
             members.add(&store, &config).await?;
-            let result = task.run(config, store).await;
+            let result = task.run(config, store, output).await;
             members.leave().await;
             Ok(result?)
         }
         Command::Check { json } => check::run(&config, Format::of(json, Format::Lines)).await,
         Command::Doctor { json } => check::run(&config, Format::of(json, Format::Repairs)).await,
+        Command::Top(options) => {
+            top::check(&options)?;
+            let store = Store::connect(&config, Purpose::Check).await?;
+            Ok(top::run(&config, store, &options).await?)
+        }
         Command::Acl { user } => {
             let store = Store::connect(&config, Purpose::Check).await?;
+            let config = with_columns(&store);
             for command in acl::setuser_commands(&store, &config, user.as_str()) {
                 println!("{command}");
             }
             Ok(())
         }
         // These have run already.
-        Command::Defaults | Command::Completions { .. } | Command::Man { .. } => Ok(()),
+        Command::Defaults
+        | Command::Completions { .. }
+        | Command::Man { .. }
+        | Command::Size(_) => Ok(()),
     }
 }
 
 fn init_logging(cli: &Cli) -> Result<(), Box<dyn Error>> {
-    let filter = EnvFilter::try_new(&cli.log).map_err(|error| format!("--log: {error}"))?;
+    // Lines of the log would be written over a live view, which shows what fails itself.
+    let is_live = matches!(&cli.command, Some(Command::Top(options)) if options.is_live());
+    let level = match is_live && std::io::stderr().is_terminal() {
+        true => "off",
+        false => &cli.log,
+    };
+    let filter = EnvFilter::try_new(level).map_err(|error| format!("--log: {error}"))?;
     let subscriber = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr);

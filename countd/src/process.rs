@@ -11,6 +11,7 @@ use countd::domain::health::Health;
 use countd::http::Tls;
 use countd::http::scrape::Scrape;
 use countd::log::archive::{ArchiveError, ArchiveGuard};
+use countd::log::kafka::{Topic, TopicError};
 use countd::maintenance::{erasure, rebuild, reconcile, sums, transposition};
 use countd::redis::layout::{Purpose, StoredLayout};
 use countd::redis::processes::{ProcessMember, is_anyone_behind};
@@ -18,6 +19,7 @@ use countd::redis::store::Store;
 use countd::repair::HotEntities;
 use countd::storage::catalog::Catalog;
 use countd::storage::{schema, user_schema};
+use countd::trace::Traces;
 use countd::{consumer, facts, http, relay, sink};
 use std::error::Error;
 use std::net::SocketAddr;
@@ -42,6 +44,7 @@ const UPKEEP_INTERVAL: Duration = Duration::from_secs(5);
 /// Redis or the tables cannot be used, an address cannot be bound, or a task failed.
 pub async fn run(config: Arc<Config>, roles: Roles) -> Result<(), Box<dyn Error>> {
     let metrics = Scrape::install()?;
+    let traces = Traces::start(&config.tracing)?;
     let mut socket = PassedSocket::from_environment()?;
     systemd::keep_alive();
     let (stop, stopping) = watch::channel(false);
@@ -60,8 +63,12 @@ pub async fn run(config: Arc<Config>, roles: Roles) -> Result<(), Box<dyn Error>
         let Some(store) = connect(&config, roles, &stopping).await? else {
             return Ok(());
         };
+        let config = Arc::new(store.with_columns(&config));
         members.add(&store, &config).await?;
         monitor(&store);
+        let Some(topic) = open_topic(&config, &store, &stopping).await? else {
+            return Ok(());
+        };
         settle_at_start(&store, &config).await;
         let address = config.consumer.listen.filter(|_| !roles.serves);
         listen_operational(
@@ -73,7 +80,8 @@ pub async fn run(config: Arc<Config>, roles: Roles) -> Result<(), Box<dyn Error>
         )
         .await?;
         let (config, health) = (Arc::clone(&config), health.clone());
-        let jobs = erasure::run(Arc::clone(&config), store.clone(), stopping.clone());
+        let data = (store.clone(), topic.clone());
+        let jobs = erasure::run(Arc::clone(&config), data, stopping.clone());
         tasks.spawn(async move {
             jobs.await;
             Ok(())
@@ -123,7 +131,7 @@ pub async fn run(config: Arc<Config>, roles: Roles) -> Result<(), Box<dyn Error>
         });
         let stopping = stopping.clone();
         tasks.spawn(async move {
-            consumer::run(config, store, (health, hot), assignment, stopping).await;
+            consumer::run(config, store, (health, hot), assignment, topic, stopping).await;
             Ok(())
         });
     }
@@ -131,6 +139,7 @@ pub async fn run(config: Arc<Config>, roles: Roles) -> Result<(), Box<dyn Error>
         let Some(store) = connect(&config, roles, &stopping).await? else {
             return Ok(());
         };
+        let config = Arc::new(store.with_columns(&config));
         members.add(&store, &config).await?;
         monitor(&store);
         let address = config.relay.listen;
@@ -142,13 +151,17 @@ pub async fn run(config: Arc<Config>, roles: Roles) -> Result<(), Box<dyn Error>
             &stopping,
         )
         .await?;
-        let relay = relay::run(Arc::clone(&config), store, stopping.clone());
+        let Some(topic) = open_topic(&config, &store, &stopping).await? else {
+            return Ok(());
+        };
+        let relay = relay::run(Arc::clone(&config), (store, topic), stopping.clone());
         tasks.spawn(async move { relay.await.map_err(|error| error.to_string()) });
     }
     if roles.sinks {
         let Some(store) = connect(&config, roles, &stopping).await? else {
             return Ok(());
         };
+        let config = Arc::new(store.with_columns(&config));
         members.add(&store, &config).await?;
         monitor(&store);
         let address = config.sink.listen;
@@ -167,9 +180,14 @@ pub async fn run(config: Arc<Config>, roles: Roles) -> Result<(), Box<dyn Error>
         let Some(store) = connect(&config, roles, &stopping).await? else {
             return Ok(());
         };
+        let config = Arc::new(store.with_columns(&config));
         members.add(&store, &config).await?;
         monitor(&store);
-        let router = http::router(&config, store, health, metrics.clone(), stopping.clone())?;
+        let Some(topic) = open_topic(&config, &store, &stopping).await? else {
+            return Ok(());
+        };
+        let data = (store, topic);
+        let router = http::router(&config, data, health, metrics.clone(), stopping.clone())?;
         let listener = bind(&mut socket, config.http.listen).await?;
         // systemd can pass another address than that of the configuration.
         config
@@ -181,6 +199,9 @@ pub async fn run(config: Arc<Config>, roles: Roles) -> Result<(), Box<dyn Error>
     systemd::report_ready(stopping.clone());
     let result = join_all(&mut tasks, &stop, stopping).await;
     members.leave().await;
+    if let Some(traces) = traces {
+        traces.flush().await;
+    }
     tracing::info!("stopped");
     result.map_err(Into::into)
 }
@@ -348,6 +369,7 @@ async fn connect(
     loop {
         let attempt = async {
             let store = connect_once(config).await?;
+            let config = &store.with_columns(config);
             acl::check(&store, config, roles).await?;
             if roles.consumes {
                 archive(&store, config).await?;
@@ -372,6 +394,32 @@ async fn connect(
         };
         tracing::warn!(%error, "no connection to Redis yet");
         systemd::report_waiting(&format!("no connection to Redis yet: {error}"));
+        tokio::select! {
+            () = tokio::time::sleep(RECONNECT_DELAY) => {}
+            _ = stopping.wait_for(|stop| *stop) => return Ok(None),
+        }
+    }
+}
+
+/// Finds the topic of the configuration, if the log is in Kafka. Retries while no broker is reachable and the data has no topic yet. Returns
+/// `None` if `stopping` turns true first.
+///
+/// # Errors
+/// The topic cannot be used with the data.
+async fn open_topic(
+    config: &Config,
+    store: &Store,
+    stopping: &watch::Receiver<bool>,
+) -> Result<Option<Option<Topic>>, TopicError> {
+    let mut stopping = stopping.clone();
+    loop {
+        let error = match Topic::open(config, store).await {
+            Ok(topic) => return Ok(Some(topic)),
+            Err(error) if error.is_transient() => error,
+            Err(error) => return Err(error),
+        };
+        tracing::warn!(%error, "the topic is not known yet");
+        systemd::report_waiting(&format!("the topic is not known yet: {error}"));
         tokio::select! {
             () = tokio::time::sleep(RECONNECT_DELAY) => {}
             _ = stopping.wait_for(|stop| *stop) => return Ok(None),

@@ -136,10 +136,42 @@ fn the_commands_of_the_doctor_repair_what_it_finds() {
         assert_eq!(finding["severity"], "ok", "{line}");
     }
     assert!(repairs(&server, "").is_empty());
+    let of_partitions = run(&server, "[log]\npartitions = 512\n", &["doctor"]);
+    let lines = String::from_utf8_lossy(&of_partitions.stdout).into_owned();
+    assert!(
+        lines.contains("    export COUNTD_LOG__PARTITIONS=1024\n"),
+        "{lines}"
+    );
     fails(
         &run(&server, "[log]\npartitions = 512\n", &["doctor"]),
         "1024 partitions",
     );
+}
+
+#[test]
+fn the_doctor_renames_damaged_keys_and_names_what_keeps_countd_from_starting() {
+    let server = Server::start();
+    printed(&schema(&server, "set v1 read like fav comment repost"));
+    let mut client = server.client();
+    client.ok("SET x:cnt-update:7 text");
+    let found = run(&server, "", &["doctor"]);
+    fails(&found, "1 partitions have failed");
+    let lines = String::from_utf8_lossy(&found.stdout).into_owned();
+    let repair = "RENAME x:cnt-update:7 x:cnt-update:7:damaged";
+    assert!(
+        lines.contains(&format!("    redis-cli {repair}\n")),
+        "{lines}"
+    );
+    client.ok(repair);
+    client.ok("HSET countd:layout archive on restoring on");
+    let found = run(&server, "", &["doctor"]);
+    fails(&found, "being restored");
+    let lines = String::from_utf8_lossy(&found.stdout).into_owned();
+    for repair in ["    countd restore\n", "    countd archive end\n"] {
+        assert!(lines.contains(repair), "{lines}");
+    }
+    client.ok("HDEL countd:layout archive restoring");
+    printed(&run(&server, "", &["doctor"]));
 }
 
 #[test]

@@ -27,6 +27,7 @@ mod noops;
 mod observer;
 mod pages;
 mod persistence;
+mod releases;
 mod replication;
 mod reshard;
 mod router;

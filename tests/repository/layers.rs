@@ -17,7 +17,7 @@ struct Crate {
 #[rustfmt::skip]
 const CRATES: &[Crate] = &[
     Crate { root: "benches/live/src/main.rs", layers: &["error", "driver", "workload", "measure", "report", "sections", "options"] },
-    Crate { root: "countd/src/lib.rs", layers: &["domain", "redis", "log", "storage", "facts", "repair", "query", "ingest", "consumer", "maintenance", "database", "relay", "sink", "monitor", "http"] },
+    Crate { root: "countd/src/lib.rs", layers: &["domain", "http_client", "trace", "redis", "log", "storage", "facts", "repair", "query", "ingest", "consumer", "maintenance", "database", "relay", "sink", "monitor", "http"] },
     Crate { root: "src/lib.rs", layers: &["error", "config", "stats", "scratch", "server", "types", "commands", "registry", "entry"] },
     Crate { root: "core/src/lib.rs", layers: &["decimal", "search", "size_class", "countint", "counttab", "idset"] },
     Crate { root: "tests/support/lib.rs", layers: SUPPORT },

@@ -6,6 +6,8 @@ mod figures;
 mod imports;
 mod layers;
 mod links;
+mod procedures;
 mod readme;
+mod releases;
 mod translations;
 mod typography;

@@ -33,7 +33,7 @@ struct Arguments {
     /// Memory: entities, rows, members.
     /// Others: library (without a server), stalls, persistence, table-sizes, countd, countd-hot,
     /// countd-cluster, countd-ack, countd-bytes,
-    /// countd-reconcile, countd-replay, countd-relay.
+    /// countd-reconcile, countd-replay, countd-relay, countd-sizing.
     #[arg(long, value_name = "NAME", verbatim_doc_comment)]
     only: Vec<String>,
 

@@ -7,8 +7,8 @@ use crate::measure::throughput;
 use crate::report::section::Section;
 use crate::report::{
     comparison, countd, countd_ack, countd_bytes, countd_cluster, countd_hot, countd_reconcile,
-    countd_relay, countd_replay, entities, library, members, rows, snapshots, speed, stalls,
-    table_sizes,
+    countd_relay, countd_replay, countd_sizing, entities, library, members, rows, snapshots, speed,
+    stalls, table_sizes,
 };
 use crate::workload::comparisons;
 use crate::workload::scale::Scale;
@@ -19,7 +19,7 @@ type OtherSection = (
     &'static str,
     fn(&Programs, &Scale) -> Result<Section>,
 );
-const OTHER_SECTIONS: [OtherSection; 15] = [
+const OTHER_SECTIONS: [OtherSection; 16] = [
     (entities::NAME, entities::TITLE, |programs, scale| {
         let bytes = measure::entities::measure(programs, scale)?;
         Ok(entities::section(&bytes, scale.objects))
@@ -98,6 +98,14 @@ const OTHER_SECTIONS: [OtherSection; 15] = [
         |programs, scale| {
             let rates = measure::countd::relay::measure(programs, scale)?;
             Ok(countd_relay::section(&rates, &scale.countd))
+        },
+    ),
+    (
+        countd_sizing::NAME,
+        countd_sizing::TITLE,
+        |programs, scale| {
+            let compared = measure::countd::sizing::measure(programs, scale)?;
+            Ok(countd_sizing::section(&compared))
         },
     ),
 ];

@@ -2,15 +2,19 @@
 
 use crate::cli::args::ArchiveCommand;
 use crate::cli::error::CommandError;
-use crate::cli::progress::ProgressLine;
-use countd::domain::config::Config;
+use crate::cli::output::Output;
+use countd::domain::config::{Config, LogKind};
 use countd::domain::day;
+use countd::domain::keys::Partition;
+use countd::domain::progress::{Progress, Update};
 use countd::log::archive::{
     Archive, ArchiveError, Baseline, Before, PruneReport, accept_loss, baselines, prune,
 };
 use countd::maintenance::restore::restore;
 use countd::redis::layout::StoredLayout;
 use countd::redis::store::Store;
+use serde::Serialize;
+use serde_json::json;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -24,66 +28,136 @@ pub(super) fn directory(config: &Config, given: Option<PathBuf>) -> Result<PathB
     })
 }
 
+/// Refuses what reads streams only: with Kafka, repeatable events are in the topic.
+pub(super) fn require_streams(config: &Config) -> Result<(), CommandError> {
+    match config.log.kind {
+        LogKind::Streams => Ok(()),
+        LogKind::Kafka => {
+            let problem = "not with log.kind = \"kafka\": the archive has no events of the topic, whose retention keeps them";
+            Err(CommandError::Unsuccessful(problem.to_owned()))
+        }
+    }
+}
+
 /// Runs the commands that do not need Redis: `countd archive list`, `verify` and `prune`.
 ///
 /// # Errors
 /// The archive cannot be read, or is damaged.
 pub fn inspect(config: &Config, command: ArchiveCommand) -> Result<(), CommandError> {
-    let mut out = io::stdout().lock();
     match command {
-        ArchiveCommand::List { archive } => {
-            let dir = directory(config, archive)?;
-            let archive = Archive::open(&dir)?;
-            for name in baselines(&dir)? {
-                writeln!(out, "baseline {name}")?;
-            }
-            for (partition, coverage) in &archive.coverage {
-                let ranges = coverage.ranges.iter();
-                // What was pruned ends with an empty range.
-                for (from, next) in ranges.filter(|(from, next)| from < next) {
-                    writeln!(out, "partition {partition}: offsets {from} to {}", next - 1)?;
-                }
-            }
-        }
-        ArchiveCommand::Verify { archive } => {
-            let dir = directory(config, archive)?;
-            for name in baselines(&dir)? {
-                let mut baseline = Baseline::open(&dir, &name)?;
-                let mut entities = 0;
-                while let Some(page) = baseline.next_page()? {
-                    entities += page.rows.len();
-                }
-                writeln!(out, "baseline {name} with {entities} entities")?;
-            }
-            let archive = Archive::open(&dir)?;
-            let mut entries = 0;
-            for at in 0..archive.len() {
-                entries += archive.read(at)?.len();
-            }
-            for (partition, coverage) in &archive.coverage {
-                let first = coverage.ranges.first().map_or(1, |(from, _)| *from);
-                coverage.check_from(*partition, first)?;
-            }
-            writeln!(out, "{} chunks with {entries} entries", archive.len())?;
-        }
-        ArchiveCommand::Prune { before, archive } => {
+        ArchiveCommand::List { archive, output } => list(&directory(config, archive)?, output),
+        ArchiveCommand::Verify { archive, output } => verify(&directory(config, archive)?, output),
+        ArchiveCommand::Prune {
+            before,
+            archive,
+            output,
+        } => {
             let dir = directory(config, archive)?;
             let before = match day::parse(&before) {
                 Some(day) => Before::Time(day * day::DAY_MS),
                 None => Before::Baseline(before),
             };
-            let PruneReport {
-                chunks,
-                segments,
-                baselines,
-            } = prune(&dir, &before)?;
-            writeln!(
-                out,
-                "deleted {chunks} chunks, {segments} segments and {baselines} baselines"
-            )?;
+            let progress = output.progress();
+            let report = prune(&dir, &before, &progress)?;
+            progress.finish();
+            output.report(&report, |out| {
+                let PruneReport {
+                    chunks,
+                    segments,
+                    baselines,
+                } = report;
+                writeln!(
+                    out,
+                    "deleted {chunks} chunks, {segments} segments and {baselines} baselines"
+                )
+            })?;
+            Ok(())
         }
-        ArchiveCommand::Baseline { .. } | ArchiveCommand::AcceptLoss | ArchiveCommand::End => {}
+        ArchiveCommand::Baseline { .. } | ArchiveCommand::AcceptLoss | ArchiveCommand::End => {
+            Ok(())
+        }
     }
+}
+
+/// The archived offsets of a partition.
+#[derive(Serialize)]
+struct ArchivedRange {
+    partition: Partition,
+    first: u64,
+    last: u64,
+}
+
+/// Runs `countd archive list`.
+fn list(dir: &Path, output: Output) -> Result<(), CommandError> {
+    let archive = Archive::open(dir)?;
+    let baselines = baselines(dir)?;
+    let mut ranges = Vec::new();
+    for (partition, coverage) in &archive.coverage {
+        // What was pruned ends with an empty range.
+        let of_partition = coverage.ranges.iter().filter(|(from, next)| from < next);
+        ranges.extend(of_partition.map(|(from, next)| ArchivedRange {
+            partition: *partition,
+            first: *from,
+            last: next - 1,
+        }));
+    }
+    let report = json!({ "baselines": baselines, "ranges": ranges });
+    output.report(&report, |out| {
+        for name in &baselines {
+            writeln!(out, "baseline {name}")?;
+        }
+        for range in &ranges {
+            let ArchivedRange {
+                partition,
+                first,
+                last,
+            } = range;
+            writeln!(out, "partition {partition}: offsets {first} to {last}")?;
+        }
+        Ok(())
+    })?;
+    Ok(())
+}
+
+/// A baseline that was read.
+#[derive(Serialize)]
+struct ReadBaseline {
+    name: String,
+    entities: u64,
+}
+
+/// Runs `countd archive verify`.
+fn verify(dir: &Path, output: Output) -> Result<(), CommandError> {
+    let progress = output.progress();
+    let mut read = Vec::new();
+    for name in baselines(dir)? {
+        let mut baseline = Baseline::open(dir, &name)?;
+        let mut entities = 0;
+        while let Some(page) = baseline.next_page()? {
+            entities += page.rows.len() as u64;
+            progress.update(&Update::new("reading baselines", entities, "entities"));
+        }
+        read.push(ReadBaseline { name, entities });
+    }
+    let archive = Archive::open(dir)?;
+    let (mut entries, chunks) = (0, archive.len());
+    for at in 0..chunks {
+        entries += archive.read(at)?.len();
+        let update = Update::new("reading", at as u64 + 1, "chunks");
+        progress.update(&update.of(chunks as u64));
+    }
+    progress.finish();
+    for (partition, coverage) in &archive.coverage {
+        let first = coverage.ranges.first().map_or(1, |(from, _)| *from);
+        coverage.check_from(*partition, first)?;
+    }
+    let report = json!({ "chunks": chunks, "entries": entries, "baselines": read });
+    output.report(&report, |out| {
+        for ReadBaseline { name, entities } in &read {
+            writeln!(out, "baseline {name} with {entities} entities")?;
+        }
+        writeln!(out, "{chunks} chunks with {entries} entries")
+    })?;
     Ok(())
 }
 
@@ -120,19 +194,20 @@ pub async fn run_restore(
     config: &Arc<Config>,
     store: &Store,
     archive: Option<PathBuf>,
+    output: Output,
 ) -> Result<(), CommandError> {
+    require_streams(config)?;
     let dir = directory(config, archive)?;
-    let mut line = ProgressLine::new();
-    let progress = |chunk: usize, chunks: usize| {
-        line.show("applying chunks", chunk as u64, Some(chunks as u64));
-    };
-    let report = restore(store, config, &dir, progress).await?;
-    line.finish();
+    let progress = output.progress();
+    let report = restore(store, config, &dir, &progress).await?;
+    progress.finish();
     let (entries, chunks) = (report.replayed, report.chunks);
-    writeln!(
-        io::stdout(),
-        "restored: {entries} entries of {chunks} chunks were replayed"
-    )?;
+    output.report(&report, |out| {
+        writeln!(
+            out,
+            "restored: {entries} entries of {chunks} chunks were replayed"
+        )
+    })?;
     Ok(())
 }
 

@@ -1,6 +1,9 @@
 //! The arguments of the command line.
 
 use super::import::ImportCommand;
+use super::output::Output;
+use super::size::SizeCommand;
+use super::top::TopCommand;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use countd::domain::ids::Name;
 use countd::domain::keys::Partition;
@@ -75,7 +78,7 @@ pub enum Command {
         #[arg(long)]
         end: bool,
     },
-    /// Create, show and extend schemas, which assign metrics to the fields of counters
+    /// Create, show, extend and migrate schemas, which assign metrics to the fields of counters
     #[command(subcommand)]
     Schema(SchemaCommand),
     /// List, retry and drop dead letters: events that could not be counted
@@ -116,6 +119,8 @@ pub enum Command {
         /// Directory of the archive; log.archive.dir by default
         #[arg(long, value_name = "DIR")]
         archive: Option<PathBuf>,
+        #[command(flatten)]
+        output: Output,
     },
     /// Import facts and counts from files, or from the keys of a live Redis
     #[command(subcommand)]
@@ -132,6 +137,10 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Show rates, lag, hot entities, consumers, corrections and the nodes of Redis, live
+    ///
+    /// Keys: q quits, p pauses, Tab chooses a table, left and right the column that orders it, up and down the direction.
+    Top(TopCommand),
     /// Print `ACL SETUSER` commands for Redis users with exactly the permissions that countd requires
     ///
     /// Prints one command for each role: `NAME-serve` for `countd serve`, `NAME-consume` for `countd consume`, `NAME-relay` for `countd
@@ -141,6 +150,11 @@ pub enum Command {
         #[arg(long, value_name = "NAME", default_value = "countd")]
         user: Name,
     },
+    /// Compute how many machines a load needs, how long requests take, and what breaks first
+    ///
+    /// From the measured figures of the benchmarks, with a queueing model. It needs neither a configuration nor a server. Numbers may end with
+    /// k, M, B or T.
+    Size(Box<SizeCommand>),
     /// Print the default configuration with a description of each setting
     Defaults,
     /// Print a completion script
@@ -156,6 +170,30 @@ pub enum Command {
         #[arg(value_name = "DIR")]
         dir: PathBuf,
     },
+}
+
+impl Command {
+    /// How the command prints its report, and why it failed.
+    pub fn output(&self) -> Output {
+        match self {
+            Command::Dead(DeadCommand::Retry { output, .. } | DeadCommand::Drop { output, .. })
+            | Command::Storage(StorageCommand::Migrate { output, .. })
+            | Command::Reverse(ReverseCommand::Backfill { output, .. })
+            | Command::Reconcile(ReconcileCommand { output, .. })
+            | Command::Rebuild(RebuildCommand { output, .. })
+            | Command::Restore { output, .. }
+            | Command::Archive(
+                ArchiveCommand::List { output, .. }
+                | ArchiveCommand::Verify { output, .. }
+                | ArchiveCommand::Baseline { output, .. }
+                | ArchiveCommand::Prune { output, .. },
+            ) => *output,
+            Command::Import(command) => command.output(),
+            Command::Schema(SchemaCommand::Migrate(command)) => command.output,
+            Command::Check { json } | Command::Doctor { json } => Output { json: *json },
+            _ => Output::default(),
+        }
+    }
 }
 
 /// The commands on schemas.
@@ -184,6 +222,57 @@ pub enum SchemaCommand {
         #[arg(required = true)]
         names: Vec<Name>,
     },
+    /// Migrate the entity types with a schema to another schema, or show and take back such a migration
+    ///
+    /// Clients can use countd meanwhile, and every count stays exact. Both schemas must exist. Counters with the same name stay the same
+    /// counter; those that only the old schema has are dropped, and those that only the new one has are added. The first run takes the
+    /// migration to the stage in which reads can switch; later runs switch reads by percent of the entities, and end the migration. If
+    /// the command is interrupted, run it again: it continues. All processes must be of this version first.
+    Migrate(SchemaMigrateCommand),
+}
+
+/// The arguments of `countd schema migrate`.
+#[derive(Debug, Args)]
+pub struct SchemaMigrateCommand {
+    /// ID of the old schema
+    pub from: Name,
+    /// ID of the new schema
+    pub to: Name,
+    /// A counter that the new schema names differently; can be repeated
+    #[arg(long, value_name = "OLD=NEW", value_parser = renamed)]
+    pub map: Vec<(Name, Name)>,
+    /// Switch reads of this percentage of the entities to the new schema; fewer than before switches reads back
+    #[arg(long, value_name = "0-100", value_parser = clap::value_parser!(u8).range(0..=100), group = "goal")]
+    pub percent: Option<u8>,
+    /// End the migration: clients have only the counters of the new schema
+    #[arg(long, group = "goal")]
+    pub done: bool,
+    /// Return to the old schema, from any stage
+    #[arg(long, group = "goal")]
+    pub rollback: bool,
+    /// Show the stage
+    #[arg(long, group = "goal")]
+    pub status: bool,
+    /// Number of entities whose counters are compared with their facts before more reads switch
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = sample_size)]
+    pub sample: usize,
+    #[command(flatten)]
+    pub output: Output,
+}
+
+/// Parses `OLD=NEW`.
+fn renamed(text: &str) -> Result<(Name, Name), String> {
+    let (old, new) = text.split_once('=').ok_or("must be OLD=NEW")?;
+    let name = |text: &str| Name::new(text).map_err(|error| format!("{text}: {error}"));
+    Ok((name(old)?, name(new)?))
+}
+
+fn sample_size(text: &str) -> Result<usize, String> {
+    let size = text
+        .parse()
+        .ok()
+        .filter(|size| (1..=10_000_000).contains(size));
+    size.ok_or_else(|| "must be 1 to 10000000".to_owned())
 }
 
 /// The commands on dead letters.
@@ -192,9 +281,19 @@ pub enum DeadCommand {
     /// Print all dead letters, one JSON object per line
     List,
     /// Append dead letters to their log again; each counts once, or becomes a dead letter again
-    Retry(Selection),
+    Retry {
+        #[command(flatten)]
+        selection: Selection,
+        #[command(flatten)]
+        output: Output,
+    },
     /// Delete dead letters
-    Drop(Selection),
+    Drop {
+        #[command(flatten)]
+        selection: Selection,
+        #[command(flatten)]
+        output: Output,
+    },
 }
 
 /// The commands on logs.
@@ -219,6 +318,27 @@ pub enum LogCommand {
         #[arg(long)]
         dry_run: bool,
     },
+    /// Make the topic of the configuration that of the data
+    ///
+    /// Use it after the topic was created again or has got partitions, or to use another one. All processes must be stopped. Positions of
+    /// the former topic are given up.
+    AcceptTopic {
+        /// Where counting begins: at the first records, or after the last ones
+        #[arg(long, value_enum, default_value = "earliest")]
+        from: TopicStart,
+        /// Give up records of the former topic that are not counted
+        #[arg(long)]
+        lose_uncounted: bool,
+    },
+}
+
+/// Where counting begins in a topic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum TopicStart {
+    /// At the first records.
+    Earliest,
+    /// After the last records.
+    Latest,
 }
 
 /// The commands on the event archive.
@@ -229,12 +349,16 @@ pub enum ArchiveCommand {
         /// Directory of the archive; log.archive.dir by default
         #[arg(long, value_name = "DIR")]
         archive: Option<PathBuf>,
+        #[command(flatten)]
+        output: Output,
     },
     /// Read the whole archive, and check that nothing is damaged or missing
     Verify {
         /// Directory of the archive; log.archive.dir by default
         #[arg(long, value_name = "DIR")]
         archive: Option<PathBuf>,
+        #[command(flatten)]
+        output: Output,
     },
     /// Write the counters of all entities to the archive, so that a rebuild can start from there
     ///
@@ -243,6 +367,8 @@ pub enum ArchiveCommand {
         /// Directory of the archive; log.archive.dir by default
         #[arg(long, value_name = "DIR")]
         archive: Option<PathBuf>,
+        #[command(flatten)]
+        output: Output,
     },
     /// Delete the oldest part of the archive
     ///
@@ -254,6 +380,8 @@ pub enum ArchiveCommand {
         /// Directory of the archive; log.archive.dir by default
         #[arg(long, value_name = "DIR")]
         archive: Option<PathBuf>,
+        #[command(flatten)]
+        output: Output,
     },
     /// Use data that is older than the archive without restoring it
     ///
@@ -282,9 +410,8 @@ pub enum StorageCommand {
         /// Leave damaged objects as they are; their counters start at 0
         #[arg(long)]
         skip_damaged: bool,
-        /// Print progress and the report as JSON
-        #[arg(long)]
-        json: bool,
+        #[command(flatten)]
+        output: Output,
     },
 }
 
@@ -301,6 +428,8 @@ pub enum ReverseCommand {
         /// Seconds to wait, after all processes follow the change, for processes that were suspended
         #[arg(long, value_name = "SECONDS", default_value_t = 60)]
         grace: u64,
+        #[command(flatten)]
+        output: Output,
     },
 }
 
@@ -323,9 +452,8 @@ pub struct ReconcileCommand {
     /// Report differences without correcting them
     #[arg(long)]
     pub dry_run: bool,
-    /// Print the report as JSON
-    #[arg(long)]
-    pub json: bool,
+    #[command(flatten)]
+    pub output: Output,
 }
 
 /// The arguments of `countd rebuild`.
@@ -343,9 +471,8 @@ pub struct RebuildCommand {
     /// Discard an earlier rebuild that was interrupted
     #[arg(long)]
     pub restart: bool,
-    /// Print the report as JSON
-    #[arg(long)]
-    pub json: bool,
+    #[command(flatten)]
+    pub output: Output,
 }
 
 /// A selection of dead letters.
@@ -381,6 +508,24 @@ mod tests {
         assert!(Cli::try_parse_from(["countd", "dead", "drop"]).is_err());
         assert!(Cli::try_parse_from(["countd", "dead", "drop", "--all", "1-0"]).is_err());
         assert!(Cli::try_parse_from(["countd", "dead", "drop", "1-0", "2-0"]).is_ok());
+    }
+
+    #[test]
+    fn a_migration_has_one_goal() {
+        let parse = |options: &[&str]| {
+            let words = ["countd", "schema", "migrate", "v1", "v2"];
+            Cli::try_parse_from(words.iter().chain(options)).is_ok()
+        };
+        assert!(parse(&["--map", "a=b", "--map", "c=d"]) && parse(&["--percent", "0"]));
+        for options in [
+            &["--done", "--rollback"][..],
+            &["--percent", "101"],
+            &["--map", "a"],
+            &["--map", "a=b:c"],
+            &["--sample", "0"],
+        ] {
+            assert!(!parse(options), "{options:?}");
+        }
     }
 
     #[test]

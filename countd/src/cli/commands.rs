@@ -1,16 +1,19 @@
 //! `countd schema`, `countd dead`, `countd log` and `countd sink --end`.
 
-use crate::cli::args::{DeadCommand, LogCommand, SchemaCommand};
+use crate::cli::args::{DeadCommand, LogCommand, SchemaCommand, TopicStart};
 use crate::cli::check::inspect_all;
 use crate::cli::error::CommandError;
 use countd::domain::config::Config;
 use countd::domain::error::join_names;
+use countd::domain::progress::{Progress, Silent, Update};
 use countd::log::dead_letters::{self, DeadLetters};
 use countd::log::reset::{ResetPlan, Uncounted, plan, reset};
+use countd::maintenance::topic::{Start, accept};
 use countd::redis::layout::StoredLayout;
 use countd::redis::store::Store;
 use countd::repair;
 use countd::storage::schema::Schemas;
+use serde_json::json;
 use std::io::{self, Write};
 
 /// Runs `countd schema`.
@@ -27,21 +30,24 @@ pub async fn schema(store: Store, command: SchemaCommand) -> Result<(), CommandE
         }
         SchemaCommand::Extend { id, names } => {
             let schema = schemas.extend(&id, &names).await?;
+            schemas.append_to_columns(&id).await?;
             (id, schema)
         }
         SchemaCommand::Get { id } => {
             let schema = schemas.refresh(&id).await?;
             (id, schema)
         }
+        // A command of its own.
+        SchemaCommand::Migrate(_) => return Ok(()),
         SchemaCommand::List => {
             for id in schemas.list().await? {
                 let schema = schemas.refresh(&id).await?;
-                writeln!(out, "{id}: {}", join_names(schema.names()))?;
+                writeln!(out, "{id}: {}", join_names(schema.own_names()))?;
             }
             return Ok(());
         }
     };
-    writeln!(out, "{id}: {}", join_names(schema.names()))?;
+    writeln!(out, "{id}: {}", join_names(schema.own_names()))?;
     Ok(())
 }
 
@@ -51,30 +57,36 @@ pub async fn schema(store: Store, command: SchemaCommand) -> Result<(), CommandE
 /// Redis failed, stdout cannot be written, or a selected dead letter does not exist.
 pub async fn dead(config: &Config, store: Store, command: DeadCommand) -> Result<(), CommandError> {
     let mut letters = DeadLetters::new(store.clone());
-    let mut out = io::stdout().lock();
-    let (selection, verb) = match &command {
+    let (selection, verb, output) = match &command {
         DeadCommand::List => {
+            let mut out = io::stdout().lock();
             while let Some(dead_letter) = letters.next().await? {
                 let json = serde_json::to_string(&dead_letter).unwrap_or_default();
                 writeln!(out, "{json}")?;
             }
             return Ok(());
         }
-        DeadCommand::Retry(selection) => (selection, "retried"),
-        DeadCommand::Drop(selection) => (selection, "dropped"),
+        DeadCommand::Retry { selection, output } => (selection, "retried", *output),
+        DeadCommand::Drop { selection, output } => (selection, "dropped", *output),
     };
+    let progress = output.progress();
     let (mut removed, mut left) = (0_usize, 0_usize);
     while let Some(dead_letter) = letters.next().await? {
         if !selection.includes(&dead_letter.id) {
             continue;
         }
         let is_removed = match &command {
-            DeadCommand::Retry(_) => repair::retry(&store, config, &dead_letter).await?,
+            DeadCommand::Retry { .. } => repair::retry(&store, config, &dead_letter).await?,
             _ => dead_letters::delete(&store, &dead_letter).await?,
         };
         *(if is_removed { &mut removed } else { &mut left }) += 1;
+        let handled = (removed + left) as u64;
+        progress.update(&Update::new(verb, handled, "dead letters"));
     }
-    writeln!(out, "{removed} {verb}, {left} left")?;
+    progress.finish();
+    output.report(&json!({ verb: removed, "left": left }), |out| {
+        writeln!(out, "{removed} {verb}, {left} left")
+    })?;
     let selected = removed + left;
     if selected < selection.ids.len() {
         let missing = selection.ids.len() - selected;
@@ -101,11 +113,28 @@ pub async fn end_sink(store: &Store) -> Result<(), CommandError> {
 ///
 /// # Errors
 /// Redis failed, stdout cannot be written, or a partition does not exist or cannot be reset.
-pub async fn log(store: Store, command: LogCommand) -> Result<(), CommandError> {
+pub async fn log(config: &Config, store: Store, command: LogCommand) -> Result<(), CommandError> {
     let mut out = io::stdout().lock();
     match command {
+        LogCommand::AcceptTopic {
+            from,
+            lose_uncounted,
+        } => {
+            let start = match from {
+                TopicStart::Earliest => Start::Earliest,
+                TopicStart::Latest => Start::Latest,
+            };
+            match accept(config, &store, start, lose_uncounted).await? {
+                Some(topic) => writeln!(
+                    out,
+                    "the topic of this data is {} with {} partitions",
+                    topic.name, topic.partitions
+                )?,
+                None => writeln!(out, "it is the topic of this data")?,
+            }
+        }
         LogCommand::List => {
-            for failure in inspect_all(&store).await?.partitions {
+            for (failure, _) in inspect_all(&store, &Silent).await?.partitions {
                 let json = serde_json::to_string(&failure).unwrap_or_default();
                 writeln!(out, "{json}")?;
             }

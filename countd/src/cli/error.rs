@@ -7,7 +7,9 @@ use countd::maintenance::rebuild::RebuildError;
 use countd::maintenance::reconcile::ReconcileError;
 use countd::maintenance::restore::RestoreError;
 use countd::maintenance::reverse::BackfillError;
+use countd::maintenance::schema::SchemaMigrationError;
 use countd::maintenance::storage::MigrationError;
+use countd::maintenance::topic::AcceptError;
 use std::io;
 
 /// Why a command failed.
@@ -22,12 +24,18 @@ pub enum CommandError {
     /// A reset was rejected or failed.
     #[error(transparent)]
     Reset(#[from] ResetError),
+    /// A topic was not accepted.
+    #[error(transparent)]
+    Topic(#[from] AcceptError),
     /// An import failed.
     #[error(transparent)]
     Import(#[from] ImportError),
     /// A migration of storage failed.
     #[error(transparent)]
     Migration(#[from] MigrationError),
+    /// A migration of a schema stopped.
+    #[error(transparent)]
+    SchemaMigration(#[from] SchemaMigrationError),
     /// A backfill of users' facts failed.
     #[error(transparent)]
     Backfill(#[from] BackfillError),

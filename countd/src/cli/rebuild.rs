@@ -1,9 +1,9 @@
 //! `countd rebuild` and `countd archive baseline`.
 
-use crate::cli::archive::directory;
+use crate::cli::archive::{directory, require_streams};
 use crate::cli::args::RebuildCommand;
 use crate::cli::error::CommandError;
-use crate::cli::progress::ProgressLine;
+use crate::cli::output::Output;
 use countd::domain::config::Config;
 use countd::maintenance::rebuild::{Options, Report, rebuild, take_baseline};
 use countd::redis::store::Store;
@@ -23,25 +23,17 @@ pub async fn run(
     store: &Store,
     command: RebuildCommand,
 ) -> Result<u64, CommandError> {
+    require_streams(config)?;
     let options = Options {
         dir: directory(config, command.archive)?,
         baseline: (command.from != EARLIEST).then_some(command.from),
         dry_run: command.dry_run,
         restart: command.restart,
     };
-    let mut line = ProgressLine::new();
-    let mut progress = |step: &str, done, all| line.show(step, done, all);
-    let report = rebuild(store, config, &options, &mut progress).await?;
-    line.finish();
-    let mut out = io::stdout().lock();
-    match command.json {
-        true => writeln!(
-            out,
-            "{}",
-            serde_json::to_string(&report).unwrap_or_default()
-        )?,
-        false => print(&report, &mut out)?,
-    }
+    let progress = command.output.progress();
+    let report = rebuild(store, config, &options, &progress).await?;
+    progress.finish();
+    command.output.report(&report, |out| print(&report, out))?;
     Ok(report.left())
 }
 
@@ -81,13 +73,14 @@ pub async fn baseline(
     config: &Arc<Config>,
     store: &Store,
     archive: Option<PathBuf>,
+    output: Output,
 ) -> Result<(), CommandError> {
+    require_streams(config)?;
     let dir = directory(config, archive)?;
-    let mut line = ProgressLine::new();
-    let mut progress = |step: &str, done, all| line.show(step, done, all);
-    let report = take_baseline(store, config, &dir, &mut progress).await?;
-    line.finish();
-    let (name, entities) = (report.name, report.entities);
-    writeln!(io::stdout(), "{name}: {entities} entities")?;
+    let progress = output.progress();
+    let report = take_baseline(store, config, &dir, &progress).await?;
+    progress.finish();
+    let (name, entities) = (&report.name, report.entities);
+    output.report(&report, |out| writeln!(out, "{name}: {entities} entities"))?;
     Ok(())
 }

@@ -2,7 +2,6 @@
 
 use crate::cli::args::ReconcileCommand;
 use crate::cli::error::CommandError;
-use crate::cli::progress::ProgressLine;
 use countd::domain::config::Config;
 use countd::domain::event::CheckMode;
 use countd::domain::ids::{Entity, Id, Name};
@@ -34,19 +33,10 @@ pub async fn run(
     };
     let catalog = Catalog::new(config, store.clone());
     let context = Context { store, catalog };
-    let mut line = ProgressLine::new();
-    let mut progress = |step: &str, done, all| line.show(step, done, all);
-    let report = reconcile(&context, &scope, mode, &mut progress).await?;
-    line.finish();
-    let mut out = io::stdout().lock();
-    match command.json {
-        true => writeln!(
-            out,
-            "{}",
-            serde_json::to_string(&report).unwrap_or_default()
-        )?,
-        false => print(&report, &mut out)?,
-    }
+    let progress = command.output.progress();
+    let report = reconcile(&context, &scope, mode, &progress).await?;
+    progress.finish();
+    command.output.report(&report, |out| print(&report, out))?;
     Ok(report.left())
 }
 

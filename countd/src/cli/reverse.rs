@@ -5,11 +5,9 @@ use crate::cli::error::CommandError;
 use countd::domain::config::Config;
 use countd::maintenance::reverse::Backfill;
 use countd::redis::store::Store;
-use std::io::{self, Write};
-use std::time::{Duration, Instant};
-
-/// The time between two lines of progress within a step.
-const INTERVAL: Duration = Duration::from_secs(2);
+use serde_json::json;
+use std::io::Write;
+use std::time::Duration;
 
 /// Runs `countd reverse`.
 ///
@@ -20,25 +18,26 @@ pub async fn run(
     store: Store,
     command: ReverseCommand,
 ) -> Result<(), CommandError> {
-    let ReverseCommand::Backfill { metric, grace } = command;
+    let ReverseCommand::Backfill {
+        metric,
+        grace,
+        output,
+    } = command;
     let Some(metric) = config.metrics.get(metric.as_str()) else {
         let problem = format!("there is no metric {metric} in the configuration");
         return Err(CommandError::Unsuccessful(problem));
     };
-    let (mut last_step, mut last_time) = (String::new(), Instant::now());
-    let mut print = |step: &str, facts: u64| {
-        if step != last_step || last_time.elapsed() >= INTERVAL {
-            eprintln!("{step}: {facts} facts");
-            (last_step, last_time) = (step.to_owned(), Instant::now());
-        }
-    };
+    let progress = output.progress();
     let grace = Duration::from_secs(grace);
-    let backfill = Backfill::new(store, config, metric, grace, &mut print)?;
+    let backfill = Backfill::new(store, config, metric, grace, &progress)?;
     let facts = backfill.run().await?;
+    progress.finish();
     let name = metric.0;
-    writeln!(
-        io::stdout(),
-        "facts of {name} are kept for users: {facts} existing facts were read"
-    )?;
+    output.report(&json!({ "metric": name, "facts": facts }), |out| {
+        writeln!(
+            out,
+            "facts of {name} are kept for users: {facts} existing facts were read"
+        )
+    })?;
     Ok(())
 }

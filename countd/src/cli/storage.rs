@@ -3,13 +3,10 @@
 use crate::cli::args::StorageCommand;
 use crate::cli::error::CommandError;
 use countd::domain::config::{Config, USER};
-use countd::maintenance::storage::{Migration, Options, Progress, Target};
+use countd::maintenance::storage::{Migration, Options, Report, Target};
 use countd::redis::store::Store;
 use std::io::{self, Write};
-use std::time::{Duration, Instant};
-
-/// The time between two lines of progress within a step.
-const INTERVAL: Duration = Duration::from_secs(2);
+use std::time::Duration;
 
 /// Runs `countd storage`.
 ///
@@ -24,7 +21,7 @@ pub async fn run(
         etype,
         grace,
         skip_damaged,
-        json,
+        output,
     } = command;
     if etype.as_str() != USER && !config.entities.contains_key(&etype) {
         let problem = format!("there is no entity type {etype} in the configuration");
@@ -34,16 +31,15 @@ pub async fn run(
         grace: Duration::from_secs(grace),
         skip_damaged,
     };
-    let mut printer = Printer::new(json);
-    let mut print = |progress: &Progress| printer.print(progress);
-    let migration = Migration::new(store, Target::named(etype), options, &mut print);
+    let progress = output.progress();
+    let migration = Migration::new(store, Target::named(etype), options, &progress);
     let report = migration.run().await?;
-    let mut out = io::stdout().lock();
-    if json {
-        let report = serde_json::to_string(&report).unwrap_or_default();
-        writeln!(out, "{report}")?;
-        return Ok(());
-    }
+    progress.finish();
+    output.report(&report, |out| print(&report, out))?;
+    Ok(())
+}
+
+fn print(report: &Report, out: &mut impl Write) -> io::Result<()> {
     for damage in &report.damaged {
         writeln!(out, "left: {}: {}", damage.key, damage.reason)?;
     }
@@ -51,39 +47,5 @@ pub async fn run(
         out,
         "counters of {} are rows of tables: this run moved {} objects in {} passes, {} of them to rows that existed",
         report.target, report.moved, report.passes, report.merged
-    )?;
-    Ok(())
-}
-
-/// Prints progress on stderr: a line for each step, and more within long steps.
-struct Printer {
-    json: bool,
-    step: String,
-    last: Instant,
-}
-
-impl Printer {
-    fn new(json: bool) -> Printer {
-        Printer {
-            json,
-            step: String::new(),
-            last: Instant::now(),
-        }
-    }
-
-    fn print(&mut self, progress: &Progress) {
-        if progress.step == self.step && self.last.elapsed() < INTERVAL {
-            return;
-        }
-        self.step.clone_from(&progress.step);
-        self.last = Instant::now();
-        if self.json {
-            eprintln!("{}", serde_json::to_string(progress).unwrap_or_default());
-        } else {
-            eprintln!(
-                "{}: {} objects found, {} moved",
-                progress.step, progress.scanned, progress.moved
-            );
-        }
-    }
+    )
 }

@@ -98,6 +98,13 @@ impl Accumulator {
         update.map(|update| update.next)
     }
 
+    /// The offset in the topic after the last accumulated record of a partition, if there is one.
+    pub fn next_topic_offset(&self, partition: Partition) -> Option<u64> {
+        let group = self.groups.get(&self.group_id(partition))?;
+        let update = group.batch.positions.get(&partition)?;
+        update.topic.map(|topic| topic.next)
+    }
+
     /// Whether there is nothing to commit.
     pub fn is_empty(&self) -> bool {
         self.groups.values().all(|group| group.batch.is_empty())
@@ -235,6 +242,7 @@ mod tests {
         let update = PositionUpdate {
             from: 1,
             next: 2,
+            topic: None,
             history: None,
             fences: BTreeMap::new(),
             bytes: 0,

@@ -1,6 +1,7 @@
 //! The partitions of a worker: a part of the process's partitions, all on one node, so that an unavailable node blocks only its own
 //! workers.
 
+use super::membership::unit_of;
 use crate::domain::keys::Partition;
 use crate::redis::store::{NodeMap, Store};
 use std::collections::HashSet;
@@ -16,24 +17,28 @@ pub struct WorkerAssignment {
     assigned: AssignedPartitions,
     worker: usize,
     workers_per_node: usize,
+    /// The number of partitions of the topic, if the log is in Kafka.
+    topic_partitions: Option<u16>,
     /// The node map and the process's assignment from which `partitions` was computed.
     computed_from: Option<(NodeMap, Arc<Vec<Partition>>)>,
     partitions: HashSet<Partition>,
 }
 
 impl WorkerAssignment {
-    /// The assignment of the worker with this number, in a process that has `workers_per_node` workers for each node.
+    /// The assignment of the worker with this number, in a process that has `workers_per_node` workers for each node. Partitions that share one
+    /// of the topic's `topic_partitions` have the same worker of their node.
     pub fn new(
         store: Store,
         assigned: AssignedPartitions,
         worker: usize,
-        workers_per_node: u16,
+        (workers_per_node, topic_partitions): (u16, Option<u16>),
     ) -> WorkerAssignment {
         WorkerAssignment {
             store,
             assigned,
             worker,
             workers_per_node: usize::from(workers_per_node),
+            topic_partitions,
             computed_from: None,
             partitions: HashSet::new(),
         }
@@ -56,7 +61,8 @@ impl WorkerAssignment {
         };
         if !self.computed_from.as_ref().is_some_and(is_current) {
             let is_own = |partition: &&Partition| {
-                let worker_on_node = usize::from(**partition) % self.workers_per_node;
+                let unit = unit_of(**partition, self.topic_partitions);
+                let worker_on_node = usize::from(unit) % self.workers_per_node;
                 nodes.node_of(**partition) * self.workers_per_node + worker_on_node == self.worker
             };
             self.partitions = assigned.iter().filter(is_own).copied().collect();

@@ -6,6 +6,7 @@ use super::credits::Credits;
 use super::days::Days;
 use super::dead_letter::DeadLetter;
 use super::outcomes::Outcomes;
+use super::position::Position;
 use super::ranks::Ranks;
 use super::section::CommitSection;
 use super::sums::Sums;
@@ -54,12 +55,42 @@ pub struct PositionUpdate {
     pub from: u64,
     /// The position after the commit: the offset after the last entry of the batch.
     pub next: u64,
+    /// How far it advances the position in the topic, if it has records or knows that there are none.
+    pub topic: Option<TopicUpdate>,
     /// The history of the server from which the batch was read; `None` if it was not read from a server.
     pub history: Option<Arc<str>>,
     /// The fences that advance.
     pub fences: BTreeMap<Partition, u64>,
     /// The size of the entries in bytes.
     pub bytes: u64,
+}
+
+/// How far a batch advances the position of a partition in the topic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TopicUpdate {
+    /// The position from which the batch was read. The commit fails if the stored position differs.
+    pub from: u64,
+    /// The position after the commit.
+    pub next: u64,
+}
+
+impl PositionUpdate {
+    /// An update that begins at a position and does not advance it.
+    pub fn at(position: &Position) -> PositionUpdate {
+        PositionUpdate {
+            from: position.next,
+            next: position.next,
+            topic: None,
+            history: position.history.clone(),
+            fences: BTreeMap::new(),
+            bytes: 0,
+        }
+    }
+
+    /// Whether a commit would not advance anything.
+    pub fn is_empty(&self) -> bool {
+        self.from == self.next && self.topic.is_none_or(|topic| topic.from == topic.next)
+    }
 }
 
 /// Parts of a batch were read from different histories.
@@ -236,6 +267,7 @@ mod tests {
             let update = PositionUpdate {
                 from: 0,
                 next: 1,
+                topic: None,
                 history: history.map(Arc::from),
                 fences: BTreeMap::new(),
                 bytes: 0,

@@ -116,7 +116,13 @@ pub async fn commit(
         .map_err(|error| StoreError::Unexpected(format!("the commit's reply: {error}")))?;
     match reply.split_first() {
         Some((0, conflicts)) => {
-            let partitions: Vec<Partition> = batch.positions.keys().copied().collect();
+            let of_topic = batch.positions.iter();
+            let of_topic = of_topic.filter_map(|(partition, update)| {
+                let topic = update.topic.as_ref();
+                topic.map(|_| *partition)
+            });
+            let partitions = batch.positions.keys().copied().chain(of_topic);
+            let partitions: Vec<Partition> = partitions.collect();
             let conflicts = conflicts
                 .iter()
                 .filter_map(|at| partitions.get(*at).copied());
@@ -233,9 +239,18 @@ fn commit_call(
         .arg(event_ids.keys.len())
         .arg(of_timelines.len())
         .arg(history);
-    call.arg(batch.positions.len());
+    let topic_updates = || {
+        let updates = batch.positions.iter();
+        updates.filter_map(|(partition, update)| Some((*partition, update.topic?)))
+    };
+    call.arg(batch.positions.len() + topic_updates().count());
     for (partition, update) in &batch.positions {
         call.arg(*partition).arg(update.from).arg(update.next);
+    }
+    for (partition, topic) in topic_updates() {
+        call.arg(position::topic_field(partition))
+            .arg(topic.from)
+            .arg(topic.next);
     }
     let fence_count = |update: &PositionUpdate| update.fences.len();
     call.arg(batch.positions.values().map(fence_count).sum::<usize>());
@@ -304,7 +319,9 @@ pub fn record_commit(batch: &Batch) {
     let counter_writes = batch.counters.len() + batch.tables.len() + batch.credits.group_count();
     metrics::counter!("countd_counter_writes_total").increment(counter_writes as u64);
     let entries = batch.entry_count();
-    metrics::histogram!("countd_batch_events").record(entries as f64);
+    if entries > 0 {
+        metrics::histogram!("countd_batch_events").record(entries as f64);
+    }
     metrics::counter!("countd_commit_commands_total").increment(batch.write_count() as u64);
     if let Some(oldest_ts) = batch.oldest_ts {
         let age_ms = now_ms().saturating_sub(oldest_ts);

@@ -1,11 +1,14 @@
 //! Decodes log entries.
 
+use crate::domain::config::Config;
 use crate::domain::event::{
     Check, Derived, Envelope, Event, GroupEvent, Journal, NewAuthor, Reread,
 };
 use crate::domain::ids::{Entity, Id, Name};
 use crate::domain::text::brief;
 use crate::log::{EntryKind, LogEntry};
+use crate::redis::layout::StoredLayout;
+use crate::storage::catalog::metric_name;
 
 /// The maximum length of a derived event in bytes. countd writes far shorter ones.
 const MAX_DERIVED_LEN: usize = 8 * 1024 * 1024;
@@ -53,6 +56,43 @@ impl DecodedEntry {
             DecodedEntry::Event(event, _) => Some(event),
             DecodedEntry::Group(events) => events.first(),
             _ => None,
+        }
+    }
+
+    /// Whether it names another schema than that of its type, which may have become a view of the columns of that one.
+    pub fn names_other_schema(&self, config: &Config) -> bool {
+        self.first_event().is_some_and(|event| {
+            let of_type = config.schema_of(&event.entity.etype).flatten();
+            event.schema.is_some() && event.schema.as_ref() != of_type
+        })
+    }
+
+    /// Replaces the schemas that events name by those that have the columns of their counters, and the names that views have for the counters
+    /// of metrics by those of the metrics.
+    pub fn use_columns(&mut self, config: &Config, layout: &StoredLayout) {
+        if layout.all_schema_views().is_empty() {
+            return;
+        }
+        let events = match self {
+            DecodedEntry::Event(event, _) => std::slice::from_mut(event),
+            DecodedEntry::Group(events) => events.as_mut_slice(),
+            _ => return,
+        };
+        for event in events {
+            let etype = &event.entity.etype;
+            let name = metric_name((config, layout), etype, event.metric.as_str());
+            if config.metrics.get(event.metric.as_str()).is_none()
+                && name != event.metric.as_str()
+                && let Ok(name) = Name::new(name)
+            {
+                event.metric = name;
+            }
+            if let Some(named) = &event.schema {
+                let columns = layout.columns_of(&event.entity.etype, named);
+                if columns != named {
+                    event.schema = Some(columns.clone());
+                }
+            }
         }
     }
 

@@ -3,6 +3,7 @@
 use super::assignment::AssignedPartitions;
 use super::decoder::decode;
 use super::partition_health::{PartitionLag, check_partitions};
+use super::topic_lag::WatchedTopic;
 use crate::domain::error::StoreError;
 use crate::domain::event::now_ms;
 use crate::domain::health::Health;
@@ -17,7 +18,7 @@ use tokio::sync::watch;
 /// because a check of a slow or unavailable node can take longer than the heartbeat interval.
 pub async fn report(
     store: Store,
-    health: Health,
+    (health, topic): (Health, Option<WatchedTopic>),
     mut log: Streams,
     assigned: AssignedPartitions,
     interval: Duration,
@@ -26,7 +27,7 @@ pub async fn report(
     let reporting = async {
         loop {
             let partitions = Arc::clone(&assigned.borrow());
-            update_gauges(&store, &health, &mut log, &partitions).await;
+            update_gauges(&store, (&health, topic.as_ref()), &mut log, &partitions).await;
             tokio::time::sleep(interval).await;
         }
     };
@@ -38,7 +39,7 @@ pub async fn report(
 
 async fn update_gauges(
     store: &Store,
-    health: &Health,
+    (health, topic): (&Health, Option<&WatchedTopic>),
     log: &mut Streams,
     partitions: &[Partition],
 ) {
@@ -47,7 +48,7 @@ async fn update_gauges(
         metrics::counter!("countd_consumer_retries_total").increment(1);
     }
     let is_known = lags.len() == partitions.len();
-    let total = is_known.then(|| lags.iter().map(|lag| lag.entries).sum());
+    let total: Option<u64> = is_known.then(|| lags.iter().map(|lag| lag.entries).sum());
     let lagging: Vec<(Partition, u64)> = lags
         .iter()
         .filter(|lag| lag.entries > 0)
@@ -64,6 +65,8 @@ async fn update_gauges(
             None
         }
     };
+    let of_topic = topic.map_or(Some(0), |topic| topic.lag(partitions));
+    let total = total.zip(of_topic).map(|(streams, topic)| streams + topic);
     set_gauges(total, age_ms);
 }
 

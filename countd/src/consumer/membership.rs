@@ -18,18 +18,26 @@ pub struct GroupMember {
     store: Store,
     name: String,
     session_timeout: Duration,
+    /// The number of partitions of the topic, if the log is in Kafka.
+    topic_partitions: Option<u16>,
 }
 
 impl GroupMember {
     /// A new member, which joins the group with its first heartbeat. It is removed when it sends none for `session_timeout`. The
-    /// timeout is part of its name, so that other members can tell when Redis's clock was set back.
-    pub fn new(store: Store, session_timeout: Duration) -> GroupMember {
+    /// timeout is part of its name, so that other members can tell when Redis's clock was set back. Partitions that share one of the topic's
+    /// `topic_partitions` have the same owner.
+    pub fn new(
+        store: Store,
+        session_timeout: Duration,
+        topic_partitions: Option<u16>,
+    ) -> GroupMember {
         let (process, timeout_ms) = (std::process::id(), session_timeout.as_millis());
         let name = format!("{process}-{:016x}/{timeout_ms}", fastrand::u64(..));
         GroupMember {
             store,
             name,
             session_timeout,
+            topic_partitions,
         }
     }
 
@@ -51,8 +59,9 @@ impl GroupMember {
         let (store, key) = (&self.store, self.store.keys().consumers());
         let members = send_heartbeat(store, key, &self.name, self.session_timeout).await?;
         let partitions = 0..self.store.keys().partitions();
+        let unit = |partition| unit_of(partition, self.topic_partitions);
         Ok(partitions
-            .filter(|partition| owner(&members, *partition) == Some(&self.name))
+            .filter(|partition| owner(&members, unit(*partition)) == Some(&self.name))
             .collect())
     }
 
@@ -68,6 +77,11 @@ impl GroupMember {
             .await?;
         Ok(())
     }
+}
+
+/// The number by which a partition is assigned: that of its partition of the topic, or its own.
+pub fn unit_of(partition: Partition, topic_partitions: Option<u16>) -> u16 {
+    topic_partitions.map_or(partition, |count| partition % count.max(1))
 }
 
 /// The owner of a partition by rendezvous hashing: a member that joins or leaves moves only its own partitions.

@@ -34,7 +34,9 @@ mod outcomes;
 mod partition_health;
 mod permissions;
 mod position;
+mod publisher;
 mod ranks;
+mod records;
 pub mod replay;
 mod reread;
 mod rules;
@@ -45,13 +47,14 @@ mod sums;
 mod tables;
 mod timeline_rule;
 mod timelines;
+mod topic_lag;
 mod user_checks;
 mod worker;
 
 pub(crate) use backoff::Backoff;
 pub(crate) use decoder::{DecodedEntry, decode};
 pub use permissions::required_permissions;
-pub(crate) use position::load_next_offsets;
+pub(crate) use position::{load_next_offsets, load_topic_offsets, topic_field};
 
 use crate::domain::config::Config;
 use crate::domain::error::StoreError;
@@ -59,6 +62,7 @@ use crate::domain::health::Health;
 use crate::domain::keys::Partition;
 use crate::facts::compaction;
 use crate::log::Streams;
+use crate::log::kafka::Topic;
 use crate::redis::store::Store;
 use crate::repair::HotEntities;
 use crate::repair::days as days_maintenance;
@@ -67,10 +71,12 @@ use crate::storage::catalog::Catalog;
 use crate::storage::hot::HotList;
 use archiver::Archiver;
 use membership::GroupMember;
+use publisher::Publisher;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+use topic_lag::WatchedTopic;
 use worker::{Shared, Worker};
 
 /// Forwards the current entries of a partition's outbox to the logs of other partitions. Returns false if some of them could not be delivered.
@@ -85,20 +91,23 @@ pub async fn forward_outbox(
     outbox::forward(store, log, partition, &outbox::UnavailableNodes::default()).await
 }
 
-/// Joins the consumer group, publishes the assigned partitions, and runs the workers until `stop` turns true. Each worker then flushes what it has read.
-/// `counted` gets the entities of the events that they count.
+/// Joins the consumer group (of countd: its members are in Redis), publishes the assigned partitions, and runs the workers until `stop` turns true. Each worker then flushes what it has read.
+/// `counted` gets the entities of the events that they count. `topic` is read and published to, if the log is in Kafka.
 pub async fn run(
     config: Arc<Config>,
     store: Store,
     (health, counted): (Health, HotEntities),
     assignment: watch::Sender<Arc<Vec<Partition>>>,
+    topic: Option<Topic>,
     mut stop: watch::Receiver<bool>,
 ) {
     let settings = &config.consumer;
+    let topic_partitions = topic.as_ref().map(|topic| topic.identity().partitions);
     let catalog = Catalog::new(Arc::clone(&config), store.clone());
     let member = GroupMember::new(
         store.clone(),
         Duration::from_millis(settings.session_timeout_ms),
+        topic_partitions,
     );
     tracing::info!(
         consumer = member.name(),
@@ -140,11 +149,33 @@ pub async fn run(
         assigned.clone(),
         stop.clone(),
     ));
+    let topic = match topic.map(|topic| WatchedTopic::start(&topic)).transpose() {
+        Ok(topic) => topic,
+        // The same settings were accepted before.
+        Err(error) => {
+            tracing::error!(%error, "the topic cannot be read");
+            health.set_consumer_problem(Some(error.to_string()));
+            None
+        }
+    };
     let shared = Shared {
         health: health.clone(),
         counted,
         hot: HotList::default(),
+        topic: topic.clone(),
     };
+    if let Some(topic) = &topic {
+        match Publisher::new(store.clone(), &config, topic.topic().clone()) {
+            Ok(publisher) => drop(tasks.spawn(publisher.run(assigned.clone(), stop.clone()))),
+            Err(error) => tracing::error!(%error, "streams are not copied to the topic"),
+        }
+        tasks.spawn(topic.clone().report(
+            store.clone(),
+            health.clone(),
+            assigned.clone(),
+            stop.clone(),
+        ));
+    }
     if config.hot.enabled && config.hot.max_batch_age_ms < settings.max_batch_age_ms {
         let follow = shared
             .hot
@@ -183,7 +214,7 @@ pub async fn run(
                 if !reports_lag {
                     tasks.spawn(lag::report(
                         store.clone(),
-                        health.clone(),
+                        (health.clone(), topic.clone()),
                         Streams::new(store.clone(), &config),
                         assigned.clone(),
                         member.heartbeat_interval(),

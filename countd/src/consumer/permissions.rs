@@ -1,6 +1,7 @@
 //! The permissions that the consumer requires, in addition to the permissions for the log, the schemas and compaction.
 
 use super::{archiver, change_streams, commit, membership, outbox, position, server_history};
+use crate::log::published;
 use crate::redis::layout::record_permissions;
 use crate::redis::permissions::Permissions;
 use crate::redis::processes::HEARTBEAT;
@@ -15,11 +16,13 @@ pub fn required_permissions(backend: CounterBackend) -> Permissions {
         outbox::PERMISSIONS,
         change_streams::PERMISSIONS,
         archiver::PERMISSIONS,
+        published::PERMISSIONS,
     ]
     .concat();
     Permissions::of_commands(&commands)
         .and(HEARTBEAT.required_permissions())
         .and(server_history::required_permissions())
+        .and(published::advance_permissions())
         .and(record_permissions())
         .and(commit::COMMIT.required_permissions(backend))
         .and(repair::days::required_permissions(backend))

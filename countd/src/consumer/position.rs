@@ -17,6 +17,8 @@ pub(super) const PERMISSIONS: &[&str] = &["HGETALL {position}", "HMGET {position
 pub struct Position {
     /// The offset of the first entry that is not committed.
     pub next: u64,
+    /// The offset of the first record of its partition of the topic that is not committed. Records begin at 0.
+    pub topic: u64,
     /// By source partition, the sequence number of the first derived event that is not committed.
     pub fences: HashMap<Partition, u64>,
     /// The history of the server of which entries are read and committed. `None` if entries come from elsewhere.
@@ -28,6 +30,7 @@ impl Position {
     pub fn start() -> Position {
         Position {
             next: 1,
+            topic: 0,
             fences: HashMap::new(),
             history: None,
         }
@@ -45,6 +48,10 @@ impl Position {
         let field = next_field(partition);
         if let Some(stored) = fields.get(field.as_bytes()) {
             position.next = parse_offset(&field, stored)?;
+        }
+        let field = topic_field(partition);
+        if let Some(stored) = fields.get(field.as_bytes()) {
+            position.topic = parse_offset(&field, stored)?;
         }
         let prefix = format!("{partition}:");
         for (name, stored) in fields {
@@ -65,6 +72,11 @@ type Fields = HashMap<Vec<u8>, Vec<u8>>;
 
 fn next_field(partition: Partition) -> String {
     partition.to_string()
+}
+
+/// The field with the position of a partition in the topic.
+pub fn topic_field(partition: Partition) -> String {
+    format!("topic:{partition}")
 }
 
 /// The field of a fence in the hash of positions.
@@ -124,18 +136,40 @@ pub async fn load_next_offsets(
     store: &Store,
     partitions: &[Partition],
 ) -> Result<Vec<Option<u64>>, StoreError> {
+    load_fields(store, partitions, next_field, 1).await
+}
+
+/// Loads the positions of partitions in the topic; `None` where the field is damaged.
+///
+/// # Errors
+/// The store is unavailable.
+pub async fn load_topic_offsets(
+    store: &Store,
+    partitions: &[Partition],
+) -> Result<Vec<Option<u64>>, StoreError> {
+    load_fields(store, partitions, topic_field, 0).await
+}
+
+/// Loads a field of each partition, which is `first` if it does not exist.
+async fn load_fields(
+    store: &Store,
+    partitions: &[Partition],
+    field: impl Fn(Partition) -> String,
+    first: u64,
+) -> Result<Vec<Option<u64>>, StoreError> {
     if partitions.is_empty() {
         return Ok(Vec::new());
     }
     let keys = store.keys();
     let mut pipe = redis::pipe();
     for chunk in partitions.chunks(partitions_per_hash(keys)) {
-        let fields: Vec<String> = chunk.iter().map(|p| next_field(*p)).collect();
+        let fields: Vec<String> = chunk.iter().map(|p| field(*p)).collect();
         pipe.cmd("HMGET").arg(keys.position(chunk[0])).arg(fields);
     }
     let stored: Vec<Vec<Option<Vec<u8>>>> = pipe.query_async(&mut store.commands()).await?;
-    let next = |stored: Option<Vec<u8>>| stored.map_or(Some(1), |stored| parse_offset(&stored));
-    Ok(stored.into_iter().flatten().map(next).collect())
+    let offset =
+        |stored: Option<Vec<u8>>| stored.map_or(Some(first), |stored| parse_offset(&stored));
+    Ok(stored.into_iter().flatten().map(offset).collect())
 }
 
 #[cfg(test)]
@@ -165,13 +199,15 @@ mod tests {
         let fence = fence_field(7, 1023);
         let fields = [
             ("7", "7"),
+            ("topic:7", "4"),
+            ("topic:77", "5"),
             ("7:3", "12"),
             (&fence, "2"),
             ("77:4", "9"),
             ("8", "1"),
         ];
         let position = decode(&fields).expect("a position");
-        assert_eq!(position.next, 7);
+        assert_eq!((position.next, position.topic), (7, 4));
         assert_eq!(position.fences, HashMap::from([(3, 12), (1023, 2)]));
     }
 
@@ -183,6 +219,7 @@ mod tests {
             "field 7 of x:cnt-update:{7}:pos is not an offset: \"x\""
         );
         assert!(decode(&[("7", "1"), ("7:3", "-1")]).is_err());
+        assert!(decode(&[("7", "1"), ("topic:7", "-1")]).is_err());
         assert!(decode(&[("7", "1"), ("8", "x"), ("8:7", "x")]).is_ok());
     }
 }

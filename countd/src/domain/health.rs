@@ -10,6 +10,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub enum PartitionPart {
     /// The log or the position: the partition is not read.
     Log,
+    /// The topic, or the position in it: its records are not read.
+    Topic,
     /// The dead-letter stream: an event that cannot be counted blocks later events.
     DeadLetters,
     /// The outbox: derived events for other partitions cannot be written.
@@ -33,6 +35,7 @@ struct HealthState {
     partitions: BTreeMap<Partition, BTreeMap<PartitionPart, String>>,
     consumer_problem: Option<String>,
     archive_problem: Option<String>,
+    topic_problem: Option<String>,
     is_stopping: bool,
 }
 
@@ -112,6 +115,23 @@ impl Health {
     /// The reason why entries cannot be archived. Counting goes on, and the logs keep the entries.
     pub fn archive_problem(&self) -> Option<String> {
         self.lock().archive_problem.clone()
+    }
+
+    /// Sets the reason why the topic is not reachable; `None` if it is.
+    pub fn set_topic_problem(&self, problem: Option<String>) {
+        self.lock().topic_problem = problem;
+    }
+
+    /// The reason why the topic is not reachable. Events in streams are counted without it.
+    pub fn topic_problem(&self) -> Option<String> {
+        self.lock().topic_problem.clone()
+    }
+
+    /// Whether this part of any partition has failed.
+    pub fn has_any_failed(&self, part: PartitionPart) -> bool {
+        let state = self.lock();
+        let mut partitions = state.partitions.values();
+        partitions.any(|parts| parts.contains_key(&part))
     }
 
     /// Whether a part of a partition has failed.

@@ -12,6 +12,7 @@ use crate::ingest::actions::Actions;
 use crate::ingest::envelopes::EnvelopeWriter;
 use crate::ingest::limits::RateLimits;
 use crate::ingest::user_counters::UserCounters;
+use crate::log::kafka::Topic;
 use crate::maintenance::jobs::Jobs;
 use crate::query::changes::Changes;
 use crate::query::feed::Pages;
@@ -88,7 +89,7 @@ impl App {
     /// The keys of JSON Web Tokens cannot be read, or the process cannot handle signals.
     pub fn new(
         config: &Arc<Config>,
-        store: Store,
+        (store, topic): (Store, Option<Topic>),
         health: Health,
         metrics: Scrape,
         document: String,
@@ -122,14 +123,16 @@ impl App {
                 authors.clone(),
                 rebuilder,
                 hot.clone(),
-            ),
+            )
+            .with_topic(topic.clone()),
             authors,
             user_counters: UserCounters::new(catalog.clone(), store.clone()),
             changes: settings
                 .enabled
                 .then(|| Changes::new(settings, store.clone(), stopping)),
             jobs: Jobs::new(store.clone()),
-            envelopes: EnvelopeWriter::new(catalog.clone(), store.clone(), hot.clone()),
+            envelopes: EnvelopeWriter::new(catalog.clone(), store.clone(), hot.clone())
+                .with_topic(topic),
             pages: Pages::new(catalog.clone(), facts, queries.clone(), prefilter),
             queries,
             ranks: Ranks::new(Arc::clone(config), store.clone()),

@@ -22,6 +22,10 @@ pub const COUNTERS: &[(&str, &str)] = &[
     ("countd_archived_entries_total", "Entries of the log written to the archive"),
     ("countd_commit_conflicts_total", "Batches that another consumer had already committed"),
     ("countd_events_renumbered_total", "Log entries with foreign IDs that were renumbered"),
+    ("countd_kafka_produced_total", "Records that the topic has confirmed"),
+    ("countd_kafka_produce_errors_total", "Records that the topic has not confirmed in kafka.timeout_ms, or has rejected"),
+    ("countd_kafka_published_total", "Events of streams that were copied to the topic"),
+    ("countd_kafka_lost_records_total", "Records that the topic had removed before they were counted, and that kafka.lost_records = \"skip\" has skipped"),
     ("countd_relay_sent_total", "Rows of the outbox table whose events are in the log"),
     ("countd_relay_dead_total", "Rows of the outbox table that were set aside because they cannot be counted"),
     ("countd_relay_retries_total", "Retries of the relay after an error of the database or of Redis"),
@@ -71,6 +75,7 @@ pub const LABELLED_COUNTERS: &[LabelledCounter] = &[
     ("countd_token_requests_total", "Requests with a valid token, by the name of the token (`jwt` for JSON Web Tokens)", "token", &[]),
     ("countd_limited_total", "Items rejected by a rate limit, by scope: address, device or user", "scope", &["address", "device", "user"]),
     ("countd_jobs_finished_total", "Jobs that have ended, by kind", "kind", &["eraseEntity", "eraseUser"]),
+    ("countd_spans_total", "Spans of traces, by result: exported, failed (the collector has not taken them), or dropped because too many waited", "result", &["exported", "failed", "dropped"]),
     ("countd_job_retries_total", "Attempts of jobs that failed or have to wait, by kind", "kind", &["eraseEntity", "eraseUser"]),
 ];
 
@@ -88,6 +93,10 @@ pub const LAG: [&str; 2] = ["countd_lag_events", "countd_lag_seconds"];
 pub const GAUGES: &[(&str, &str)] = &[
     ("countd_replicas", "Replicas that answer, unless their data becomes too old"),
     ("countd_archive_failed", "Whether the archive cannot be written"),
+    ("countd_kafka_unreachable", "Whether the offsets of the topic could not be read at the last attempt"),
+    ("countd_kafka_topic_refused", "Whether the topic is not read, because it was created again or has got partitions"),
+    ("countd_kafka_lag_records", "Records of the assigned partitions of the topic that are not counted; part of countd_lag_events"),
+    ("countd_kafka_unpublished_events", "Counted entries of the streams of the assigned partitions that are not yet copied to the topic"),
     ("countd_relay_failed", "Whether the relay cannot use the database or Redis"),
     ("countd_sink_failed", "Whether the sink cannot use the database or Redis"),
     ("countd_sink_leads", "Whether this process of the sink writes"),

@@ -2,15 +2,20 @@
 
 use super::app::App;
 use super::request_log::LoggedRequest;
-use super::telemetry::{REQUEST_HEADER, RequestIds, RequestTraceId, TRACE_HEADER, record};
+use super::telemetry::{
+    REQUEST_HEADER, RequestIds, RequestTraceId, TRACE_HEADER, describe_request, describe_response,
+    known_method, record,
+};
 use super::{auth, errors, rate_limit, unread_body};
 use crate::domain::config::Right;
 use crate::domain::error::Problem;
+use crate::trace::{self, Span};
 use axum::body::HttpBody;
 use axum::extract::{MatchedPath, Request, State};
-use axum::http::{HeaderValue, Method};
+use axum::http::HeaderValue;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -30,14 +35,23 @@ pub struct RouteRules {
 ///
 /// It is one middleware because each axum middleware clones and boxes everything inside it for each request.
 pub async fn handle(State(rules): State<RouteRules>, mut request: Request, next: Next) -> Response {
-    let ids = RequestIds::of(&request);
+    let span = Span::server(request.headers());
+    let ids = RequestIds::of(&request, span.as_ref());
+    if let Some(span) = &span {
+        let is_tls = !rules.app.config.http.tls.cert_file.as_os_str().is_empty();
+        describe_request(span, &request, &ids, is_tls);
+    }
     request
         .extensions_mut()
         .insert(RequestTraceId(Arc::clone(&ids.trace)));
     let logged = LoggedRequest::new(&ids, &request);
     let run = |request| observe(rules, request, next);
     let response = logged.scope(unread_body::drain_or_close(request, run));
-    let mut response = errors::write_body(response.await, &ids.trace);
+    let response = trace::scope(span.as_ref(), pin!(response)).await;
+    if let Some(span) = span {
+        describe_response(&span, response.status());
+    }
+    let mut response = errors::write_body(response, &ids.trace);
     for (header, id) in [(TRACE_HEADER, &ids.trace), (REQUEST_HEADER, &ids.request)] {
         if let Ok(value) = HeaderValue::from_str(id) {
             response.headers_mut().insert(header, value);
@@ -50,14 +64,7 @@ pub async fn handle(State(rules): State<RouteRules>, mut request: Request, next:
 async fn observe(rules: RouteRules, request: Request, next: Next) -> Response {
     let start = Instant::now();
     let path = request.extensions().get::<MatchedPath>().cloned();
-    // Clients can send arbitrary methods, and label values are never removed.
-    let method = match *request.method() {
-        Method::GET => "GET",
-        Method::POST => "POST",
-        Method::PUT => "PUT",
-        Method::DELETE => "DELETE",
-        _ => "other",
-    };
+    let method = known_method(request.method());
     let response = run(rules, request, next).await;
     let seconds = start.elapsed().as_secs_f64();
     let status = response.status();

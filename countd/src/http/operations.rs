@@ -25,7 +25,7 @@ pub async fn healthz() -> &'static str {
 /// Check readiness
 ///
 /// Succeeds if Redis replies (in a cluster, any node), the schema of every entity type is known and, in a process that consumes
-/// the log, none of its partitions has failed. Fails with `stopping` from SIGTERM on. A stalled event archive is named in the response: counting goes on without it.
+/// the log, none of its partitions has failed. Fails with `stopping` from SIGTERM on. A stalled event archive and a topic that is not reachable are named in the response: counting goes on without them.
 #[utoipa::path(
     get,
     path = "/readyz",
@@ -54,10 +54,16 @@ pub async fn readyz(State(app): State<App>) -> Result<String, Problem> {
         return Err(Problem::NoAssignment(problem));
     }
     match app.health.failed() {
-        failed if failed.is_empty() => Ok(match app.health.archive_problem() {
-            None => "ready\n".to_owned(),
-            Some(problem) => format!("ready\nthe archive is stalled: {problem}\n"),
-        }),
+        failed if failed.is_empty() => {
+            let mut text = "ready\n".to_owned();
+            if let Some(problem) = app.health.archive_problem() {
+                text.push_str(&format!("the archive is stalled: {problem}\n"));
+            }
+            if let Some(problem) = app.health.topic_problem() {
+                text.push_str(&format!("the topic is not reachable: {problem}\n"));
+            }
+            Ok(text)
+        }
         failed => Err(Problem::Failed(failed)),
     }
 }

@@ -10,6 +10,7 @@ use super::{
 };
 use crate::domain::config::{Config, Right};
 use crate::domain::health::Health;
+use crate::log::kafka::Topic;
 use crate::query::prefilter::Prefilter;
 use crate::redis::store::Store;
 use axum::Router;
@@ -147,22 +148,21 @@ pub fn document(config: &Config) -> String {
     openapi::to_json(&document, config)
 }
 
-/// The router of the API. Responses without an end are ended when `stopping` turns true. Must be called in a Tokio runtime.
+/// The router of the API. Repeatable events are appended to the topic, if there is one. Responses without an end are ended when `stopping` turns true. Must be called in a Tokio runtime.
 ///
 /// # Errors
 /// The keys of JSON Web Tokens cannot be read, or the process cannot handle signals.
 pub fn router(
     config: &Arc<Config>,
-    store: Store,
+    (store, topic): (Store, Option<Topic>),
     health: Health,
     metrics: Scrape,
     stopping: watch::Receiver<bool>,
 ) -> Result<Router, StartError> {
     let prefilter = Prefilter::start(config, store.clone(), stopping.clone());
     let document = document(config);
-    let app = App::new(
-        config, store, health, metrics, document, prefilter, stopping,
-    )?;
+    let data = (store, topic);
+    let app = App::new(config, data, health, metrics, document, prefilter, stopping)?;
     let pages = page_routes::all(&app);
     Ok(with_middleware(app, all_groups(), pages))
 }
@@ -180,9 +180,8 @@ pub fn operational_router(
 ) -> Result<Router, StartError> {
     let prefilter = Prefilter::disabled();
     let document = document(config);
-    let app = App::new(
-        config, store, health, metrics, document, prefilter, stopping,
-    )?;
+    let data = (store, None);
+    let app = App::new(config, data, health, metrics, document, prefilter, stopping)?;
     Ok(with_middleware(app, operational_groups(), Vec::new()))
 }
 

@@ -1,7 +1,9 @@
-//! Trace IDs, and the metrics of requests.
+//! Trace IDs, and the metrics and spans of requests.
 
 use crate::domain::ids::Id;
-use axum::extract::Request;
+use crate::trace::Span;
+use axum::extract::{MatchedPath, Request};
+use axum::http::{Method, StatusCode};
 use metrics::{Counter, Histogram};
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -45,15 +47,19 @@ pub struct RequestIds {
 
 impl RequestIds {
     /// The IDs of a request. The trace ID is that of the client's `x-trace-id` or `traceparent`, the first of them that is valid, or a random one.
-    /// The request ID is a valid `x-request-id` of the client, or a random one, which is then the trace ID, too, if that is random.
-    pub fn of(request: &Request) -> RequestIds {
+    /// The request ID is a valid `x-request-id` of the client, or a random one, which is then the trace ID, too, if that is random. The span
+    /// of the request, if it has one, is a part of the same trace, unless the client names another in `x-trace-id`.
+    pub fn of(request: &Request, span: Option<&Span>) -> RequestIds {
         let header = |name| request.headers().get(name)?.to_str().ok();
         let valid = |name| Some(Id::new(header(name)?).ok()?.as_str().into());
         let trace = valid(TRACE_HEADER)
             .or_else(|| Some(header(TRACE_PARENT).and_then(trace_of_parent)?.into()));
         let own = valid(REQUEST_HEADER);
         let is_random = trace.is_none();
-        let trace = trace.unwrap_or_else(random_trace_id);
+        let trace = trace.unwrap_or_else(|| match span {
+            Some(span) => span.trace_id().into(),
+            None => random_trace_id(),
+        });
         let request = own.unwrap_or_else(|| match is_random {
             true => Arc::clone(&trace),
             false => random_trace_id(),
@@ -82,6 +88,48 @@ fn trace_of_parent(text: &str) -> Option<&str> {
     let is_zero = |field: &str| field.bytes().all(|byte| byte == b'0');
     let is_valid = has_form && version == "00" && !is_zero(trace) && !is_zero(parent);
     is_valid.then_some(trace)
+}
+
+/// Sets the attributes of the span of a request, in the conventions of OpenTelemetry. To be called before its handlers.
+pub fn describe_request(span: &Span, request: &Request, ids: &RequestIds, is_tls: bool) {
+    if !span.is_sampled() {
+        return;
+    }
+    let method = known_method(request.method());
+    match request.extensions().get::<MatchedPath>() {
+        Some(route) => {
+            span.rename(format!("{method} {}", route.as_str()));
+            span.set("http.route", route.as_str().to_owned());
+        }
+        None => span.rename(method.to_owned()),
+    }
+    let method = if method == "other" { "_OTHER" } else { method };
+    span.set("http.request.method", method);
+    span.set("url.path", request.uri().path().to_owned());
+    span.set("url.scheme", if is_tls { "https" } else { "http" });
+    span.set("countd.request_id", ids.request.to_string());
+    if *ids.trace != *span.trace_id() {
+        span.set("countd.trace_id", ids.trace.to_string());
+    }
+}
+
+/// Sets the outcome of a request.
+pub fn describe_response(span: &Span, status: StatusCode) {
+    span.set("http.response.status_code", i64::from(status.as_u16()));
+    if status.is_server_error() {
+        span.fail(status.as_str().to_owned());
+    }
+}
+
+/// The name of a method. Clients can send arbitrary ones, and values of labels are never removed.
+pub fn known_method(method: &Method) -> &'static str {
+    match *method {
+        Method::GET => "GET",
+        Method::POST => "POST",
+        Method::PUT => "PUT",
+        Method::DELETE => "DELETE",
+        _ => "other",
+    }
 }
 
 /// The metrics of the requests with a route, a method and a status.
@@ -143,7 +191,7 @@ mod tests {
             let value = value.parse().expect("a value");
             request.headers_mut().append(name, value);
         }
-        RequestIds::of(&request)
+        RequestIds::of(&request, None)
     }
 
     fn trace_of(headers: &[(&str, &str)]) -> String {

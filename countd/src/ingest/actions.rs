@@ -11,6 +11,7 @@ pub use super::prepared::PreparedAction;
 use super::grouped::GroupedAction;
 use super::groups::Groups;
 use super::prepared::{CountedEntity, ReplyKind};
+use super::records::record_of;
 use super::rounds::Change;
 use super::windows::WindowedAction;
 use crate::domain::config::{Count, FactKind, Metric};
@@ -20,6 +21,7 @@ use crate::domain::ids::{Entity, Name};
 use crate::domain::op::Op;
 use crate::facts::{CounterField, Fact, FactChange, FactStores, counter_call};
 use crate::log::EntryKind;
+use crate::log::kafka::Topic;
 use crate::redis::call::{IdempotencyGuard, RedisCall};
 use crate::redis::day::CountedDay;
 use crate::redis::permissions::Permissions;
@@ -65,6 +67,8 @@ pub struct Actions {
     /// `Config::counting`.
     counting: String,
     pub(super) hot: HotTracker,
+    /// The topic, if the log is in Kafka.
+    pub(super) topic: Option<Topic>,
 }
 
 impl Actions {
@@ -87,7 +91,14 @@ impl Actions {
             store,
             facts,
             groups: Groups::default(),
+            topic: None,
         }
+    }
+
+    /// Appends the events of repeatable metrics to a topic, if there is one. Those that change something else in the same step stay in the
+    /// streams.
+    pub fn with_topic(self, topic: Option<Topic>) -> Actions {
+        Actions { topic, ..self }
     }
 
     /// The permissions that actions require, in addition to the permissions of fact stores.
@@ -274,6 +285,7 @@ impl Actions {
                 windowed: None,
                 grouped: grouped.map(Box::new),
                 creates: None,
+                record: None,
             });
         }
         if let (Some(seconds), Op::Add) = (metric.window_seconds, op) {
@@ -299,9 +311,14 @@ impl Actions {
                 windowed: Some(Box::new(windowed)),
                 grouped: None,
                 creates: None,
+                record: None,
             });
         }
         let Some(counter) = counter else {
+            let topic = self.topic.as_ref();
+            let topic = topic.filter(|_| guard.is_none() && named.is_none());
+            let record =
+                topic.map(|topic| Box::new(record_of(topic, event, partition, json.clone())));
             let command = ["XADD", &log, "0-*", EntryKind::Event.field(), &json];
             let backend = self.store.backend();
             let call = match &named {
@@ -322,6 +339,7 @@ impl Actions {
                 windowed: None,
                 grouped: None,
                 creates: None,
+                record,
             });
         };
         let mut keys = vec![counter.at.key(), &log];
@@ -352,6 +370,7 @@ impl Actions {
             windowed: None,
             grouped: None,
             creates: None,
+            record: None,
         })
     }
 

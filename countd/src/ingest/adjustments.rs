@@ -102,7 +102,10 @@ impl Actions {
     /// The entity has no such counter, the counter cannot have the value, or Redis failed.
     pub async fn adjust(&self, adjustment: &Adjustment<'_>) -> Result<AdjustmentOutcome, Problem> {
         let Adjustment { entity, change, .. } = *adjustment;
-        let resolved = self.catalog.config.metrics.resolve(adjustment.metric);
+        let stored = self.store.layout();
+        let resolved = self
+            .catalog
+            .metric_name(&stored, &entity.etype, adjustment.metric);
         let name = Name::new(resolved).map_err(|_| Problem::UnknownMetric(shorten(resolved)))?;
         let counter = self.counter(entity, &name).await?;
         let _changing = self.hot.changing([entity]);

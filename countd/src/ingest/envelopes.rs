@@ -1,11 +1,13 @@
 //! Validates envelopes of outbox relays and appends them to the log.
 
+use super::records::{record_of, rejected};
 use crate::domain::error::{Problem, SchemaError};
 use crate::domain::event::{Envelope, Event, InvalidEvent};
 use crate::domain::event_class::changes_entity_counter;
 use crate::domain::ids::Id;
 use crate::domain::keys::Partition;
 use crate::domain::text::{brief, shorten};
+use crate::log::kafka::{OutgoingRecord, Topic};
 use crate::log::{EntryKind, EventLog, Streams};
 use crate::redis::store::Store;
 use crate::storage::catalog::Catalog;
@@ -34,6 +36,8 @@ pub struct RejectedEnvelope {
 #[derive(Default)]
 pub struct ValidEnvelopes {
     logs: BTreeMap<Partition, Vec<(EntryKind, Vec<u8>)>>,
+    /// The records of the topic, if the log is in Kafka.
+    records: Vec<OutgoingRecord>,
     /// The number of envelopes.
     pub count: usize,
     /// The number of envelopes of each user.
@@ -41,9 +45,18 @@ pub struct ValidEnvelopes {
 }
 
 impl ValidEnvelopes {
-    fn push(&mut self, partition: Partition, event: Event, stored: Vec<u8>) {
-        let log = self.logs.entry(partition).or_default();
-        log.push((EntryKind::Envelope, stored));
+    fn push(&mut self, (store, topic): (&Store, Option<&Topic>), event: Event, stored: Vec<u8>) {
+        let partition = store.keys().of_entity(&event.entity);
+        match topic {
+            Some(topic) => {
+                let record = record_of(topic, &event, partition, stored);
+                self.records.push(record);
+            }
+            None => {
+                let log = self.logs.entry(partition).or_default();
+                log.push((EntryKind::Envelope, stored));
+            }
+        }
         *self.users.entry(event.uid).or_default() += 1;
         self.count += 1;
     }
@@ -55,6 +68,8 @@ pub struct EnvelopeWriter {
     catalog: Catalog,
     store: Store,
     hot: HotTracker,
+    /// The topic, if the log is in Kafka.
+    topic: Option<Topic>,
 }
 
 impl EnvelopeWriter {
@@ -64,7 +79,18 @@ impl EnvelopeWriter {
             catalog,
             store,
             hot,
+            topic: None,
         }
+    }
+
+    /// Appends envelopes to a topic, if there is one.
+    pub fn with_topic(self, topic: Option<Topic>) -> EnvelopeWriter {
+        EnvelopeWriter { topic, ..self }
+    }
+
+    /// Where envelopes are appended.
+    fn target(&self) -> (&Store, Option<&Topic>) {
+        (&self.store, self.topic.as_ref())
     }
 
     /// Validates envelopes.
@@ -75,7 +101,6 @@ impl EnvelopeWriter {
         &self,
         items: impl Iterator<Item = &[u8]> + Send,
     ) -> Result<Result<ValidEnvelopes, Vec<RejectedEnvelope>>, Problem> {
-        let keys = self.store.keys();
         let mut valid = ValidEnvelopes::default();
         let mut rejected = Vec::new();
         for (item, json) in items.enumerate() {
@@ -85,7 +110,7 @@ impl EnvelopeWriter {
             match self.validate_one(json).await {
                 Ok((event, stored)) => {
                     self.hot.record_write(&event.entity);
-                    valid.push(keys.of_entity(&event.entity), event, stored);
+                    valid.push(self.target(), event, stored);
                 }
                 Err(problem) if !is_invalid(&problem) => return Err(problem),
                 Err(problem) => rejected.push(RejectedEnvelope {
@@ -116,8 +141,7 @@ impl EnvelopeWriter {
         let added = async {
             let (event, stored) = event_of(envelope)?;
             self.check_counter(&event).await?;
-            let partition = self.store.keys().of_entity(&event.entity);
-            valid.push(partition, event, stored);
+            valid.push(self.target(), event, stored);
             Ok(())
         };
         match added.await {
@@ -129,8 +153,13 @@ impl EnvelopeWriter {
     /// Appends envelopes to the logs of their partitions, in order.
     ///
     /// # Errors
-    /// Redis failed. Some envelopes may have been appended.
+    /// Redis or Kafka failed. Some envelopes may have been appended.
     pub async fn append(&self, envelopes: &ValidEnvelopes) -> Result<(), Problem> {
+        if let Some(topic) = &self.topic {
+            let results = topic.producer().send(&envelopes.records).await;
+            let failed = results.into_iter().find_map(Result::err);
+            return failed.map_or(Ok(()), |error| Err(rejected(&error)));
+        }
         let log = Streams::new(self.store.clone(), &self.catalog.config);
         Ok(log.append(&envelopes.logs).await?)
     }
@@ -146,8 +175,9 @@ impl EnvelopeWriter {
     async fn check_counter(&self, event: &Event) -> Result<(), Problem> {
         let default_schema = self.catalog.schema_id(&event.entity.etype)?;
         let metrics = &self.catalog.config.metrics;
-        let name = metrics.resolve(event.metric.as_str());
-        let etype = &event.entity.etype;
+        let (etype, layout) = (&event.entity.etype, self.store.layout());
+        let name = event.metric.as_str();
+        let name = self.catalog.metric_name(&layout, etype, name);
         if metrics
             .get(name)
             .is_some_and(|(_, metric)| !metric.applies_to(etype))
@@ -158,7 +188,9 @@ impl EnvelopeWriter {
         if !changes_entity_counter(event, &self.catalog.config) {
             return Ok(());
         }
-        let Some(id) = event.schema.as_ref().or(default_schema) else {
+        let named = event.schema.as_ref();
+        let named = named.map(|schema| layout.columns_of(etype, schema));
+        let Some(id) = named.or(default_schema) else {
             return Err(Problem::Unprocessable(
                 "users have no counter of this metric".to_owned(),
             ));
@@ -169,7 +201,7 @@ impl EnvelopeWriter {
             }
             schema => schema?,
         };
-        match schema.index_of(name) {
+        match schema.served_index_of(name) {
             Some(_) => Ok(()),
             None => Err(self.catalog.missing_field(id, name)),
         }
@@ -178,7 +210,10 @@ impl EnvelopeWriter {
 
 /// Whether the problem is one of the envelope. Otherwise validation failed.
 fn is_invalid(problem: &Problem) -> bool {
-    !matches!(problem, Problem::Store(_) | Problem::Schema(_))
+    !matches!(
+        problem,
+        Problem::Store(_) | Problem::Schema(_) | Problem::TopicUnavailable(_)
+    )
 }
 
 /// Parses an envelope. The stored form has no unknown fields.

@@ -3,11 +3,13 @@
 use super::action::ActionOutcome;
 use super::actions::Actions;
 use super::prepared::{CountedEntity, PreparedAction, ReplyKind, problem};
+use super::records::no_topic;
 use super::rounds::{Change, Rounds};
 use super::windows::{WindowedAction, server_time};
 use crate::domain::error::{Problem, StoreError, is_lost_counter, rejected_by_foreign_last_id};
 use crate::domain::ids::{Entity, Id};
 use crate::domain::keys::Partition;
+use crate::log::kafka::OutgoingRecord;
 use crate::log::{renumber, renumber_each};
 use crate::redis::call::scripts;
 use futures_util::future::join_all;
@@ -31,6 +33,10 @@ impl Actions {
         &self,
         action: &PreparedAction,
     ) -> Result<ActionOutcome, Problem> {
+        if let Some(record) = &action.record {
+            let mut outcomes = self.append_records(&[(record, action.change)]).await;
+            return outcomes.pop().unwrap_or_else(|| Err(no_topic()));
+        }
         let counted = action.counted.iter();
         let _changing = self.hot.changing(counted.map(|counted| &counted.entity));
         self.create(action).await;
@@ -94,6 +100,50 @@ impl Actions {
     /// Executes many actions in order, in one pipeline per node; an action that undoes an earlier one after the reply of that one. If that one
     /// failed and can be sent again, the action is not sent and fails, too.
     pub async fn execute_all(
+        &self,
+        actions: Vec<PreparedAction>,
+    ) -> Vec<Result<ActionOutcome, Problem>> {
+        if actions.iter().all(|action| action.record.is_none()) {
+            return self.execute_commands(actions).await;
+        }
+        let total = actions.len();
+        let (mut records, mut commands) = (Vec::new(), Vec::new());
+        let (mut of_records, mut of_commands) = (Vec::new(), Vec::new());
+        for (place, mut action) in actions.into_iter().enumerate() {
+            match action.record.take() {
+                Some(record) => {
+                    records.push((record, action.change));
+                    of_records.push(place);
+                }
+                None => {
+                    commands.push(action);
+                    of_commands.push(place);
+                }
+            }
+        }
+        let records: Vec<(&OutgoingRecord, Change)> = records
+            .iter()
+            .map(|(record, change)| (&**record, *change))
+            .collect();
+        let (appended, executed) = tokio::join!(
+            self.append_records(&records),
+            self.execute_commands(commands)
+        );
+        let mut outcomes: Vec<Option<Result<ActionOutcome, Problem>>> =
+            (0..total).map(|_| None).collect();
+        let appended = of_records.into_iter().zip(appended);
+        let executed = of_commands.into_iter().zip(executed);
+        for (place, outcome) in appended.chain(executed) {
+            outcomes[place] = Some(outcome);
+        }
+        outcomes
+            .into_iter()
+            .map(|outcome| outcome.unwrap_or_else(|| Err(no_topic())))
+            .collect()
+    }
+
+    /// Executes the commands of many actions.
+    async fn execute_commands(
         &self,
         actions: Vec<PreparedAction>,
     ) -> Vec<Result<ActionOutcome, Problem>> {

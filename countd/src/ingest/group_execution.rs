@@ -11,7 +11,9 @@ use crate::domain::ids::Id;
 use crate::domain::op::Op;
 use crate::facts::{FactGroup, decode_group};
 use crate::redis::call::RedisCall;
+use crate::trace::{self, Span};
 use futures_util::future::join_all;
+use std::pin::pin;
 use tokio::runtime::Handle;
 
 /// A guard for the action or group in flight. Dropping it, also on cancellation or panic, executes the queued actions.
@@ -34,7 +36,10 @@ impl Drop for Turn<'_> {
                 key,
                 actions: &actions,
             };
-            actions.execute_waiting(waiting).await;
+            // Its actions are parts of several traces.
+            let span = Span::root("action group");
+            let execution = pin!(actions.execute_waiting(waiting));
+            trace::scope(span.as_ref(), execution).await;
         });
     }
 }

@@ -12,6 +12,8 @@ mod groups;
 mod idempotency;
 pub mod limits;
 mod prepared;
+mod record_execution;
+mod records;
 mod resets;
 mod rounds;
 pub mod user_counters;

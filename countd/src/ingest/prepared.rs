@@ -8,6 +8,7 @@ use crate::domain::error::{Problem, StoreError};
 use crate::domain::ids::{Entity, Id};
 use crate::domain::keys::Partition;
 use crate::facts;
+use crate::log::kafka::OutgoingRecord;
 use crate::redis::call::{GuardedReply, RedisCall};
 use crate::storage::authors::registered_author;
 use redis::{Cmd, FromRedisValue, RedisError, Value};
@@ -32,6 +33,8 @@ pub struct PreparedAction {
     pub(super) grouped: Option<Box<GroupedAction>>,
     /// The command that has to be executed before. It may fail: then the action fails, too, or repairs the key.
     pub(super) creates: Option<Box<Cmd>>,
+    /// The record of its event, if the action is nothing but a record in the topic. `call` is not sent then.
+    pub(super) record: Option<Box<OutgoingRecord>>,
 }
 
 /// An entity whose counter a command changes.

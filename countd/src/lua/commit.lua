@@ -3,8 +3,8 @@
 -- KEYS: positions, dead letters, outbox, then the objects, then the tables, then the deduplication keys of envelopes, then those of
 -- timelines (timelines.lua), then those of credits (credits.lua), then the sets of IDs of envelopes (event_ids.lua), then the keys of the
 -- sections (sections.lua), and the stream of changes if they are announced. ARGV: the time; the time to live of deduplication keys in seconds; the numbers of objects, of tables, of
--- deduplication keys and of keys of timelines; the history of the server from which the batch was read, or '' if any will do; the number of partitions, and of each its number, its expected position and its new
--- position; the number of fences, and field and value of each; for each object its length, its minimum length, the number of arguments
+-- deduplication keys and of keys of timelines; the history of the server from which the batch was read, or '' if any will do; the number of positions, and of each its field (the number of a
+-- partition, or `topic:` and that number for its position in the topic), its expected and its new value; the number of fences, and field and value of each; for each object its length, its minimum length, the number of arguments
 -- that follow, and these: idx and delta of each field; for each table its length, 1 if it must exist or 0, the number of arguments that
 -- follow, and these: row, idx and delta of each counter; the number of dead letters, and reason, kind, payload, partition, offset and length of each; the number of
 -- outbox entries, and of each its partition, the number of arguments that follow, and these: fields and contents; the arguments of timelines; those of credits; 1 if changes are announced;
@@ -13,7 +13,7 @@
 --
 -- Reply: {1, f, m, a, ...} if the batch was committed: f is 1 if the outbox got credits, m the number of entities whose events named another
 -- author than the registered one, a is 0 if changes could not be announced, and else 1 more than the bytes that announce them. The replies
--- of the sections follow. Otherwise nothing changed: {0, i, ...} if these partitions (0 is the first) have another position, {2, i, ...} if these objects or tables have
+-- of the sections follow. Otherwise nothing changed: {0, i, ...} if these positions (0 is the first) have another value, {2, i, ...} if these objects or tables have
 -- another type (tables are numbered after the objects, keys of credits after the tables, sets of IDs and keys of sections after these),
 -- {4, i, ...} if
 -- these objects are too short, {8, i, ...} if these keys of timelines have another type, {3, i, ...} if these envelopes were counted
@@ -50,7 +50,10 @@ local function next_count()
   return count
 end
 
--- The positions: expected and new ones.
+-- The positions: expected and new ones. Offsets of streams begin at 1, those of the topic at 0.
+local function first_position(field)
+  return field:sub(1, 6) == 'topic:' and '0' or '1'
+end
 local partitions = next_count()
 local fields, expected, moves, conflicts = {}, {}, {}, { 0 }
 for i = 1, partitions do
@@ -62,7 +65,7 @@ for from = 1, partitions, MAX_UNPACK do
   local to = math.min(from + MAX_UNPACK - 1, partitions)
   local positions = redis.call('HMGET', KEYS[1], unpack(fields, from, to))
   for i = from, to do
-    if (positions[i - from + 1] or '1') ~= expected[i] then
+    if (positions[i - from + 1] or first_position(fields[i])) ~= expected[i] then
       conflicts[#conflicts + 1] = i - 1
     end
   end

@@ -1,4 +1,4 @@
-//! Work on much or all data: imports, migrations of storage, backfills of the facts of users, and jobs that erase entities and users.
+//! Work on much or all data: imports, migrations of storage and of schemas, backfills of the facts of users, and jobs that erase entities and users.
 
 pub mod erasure;
 pub mod import;
@@ -10,6 +10,8 @@ pub mod reconcile;
 mod report;
 pub mod restore;
 pub mod reverse;
+pub mod schema;
 pub mod storage;
 pub mod sums;
+pub mod topic;
 pub mod transposition;

@@ -6,11 +6,15 @@
 //!
 //! The samples are not kept by the recorder of the other metrics: counters of Redis start again at 0 when it restarts, and nodes leave a cluster.
 
+pub mod exposition;
 mod info;
 mod logs;
 mod members;
 mod nodes;
 mod samples;
+
+pub use info::Info;
+pub use nodes::{NodeReply, replies};
 
 use crate::domain::config::MonitorConfig;
 use crate::log;

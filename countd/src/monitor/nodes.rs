@@ -2,6 +2,7 @@
 
 use super::info::Info;
 use super::samples::{Family, Samples};
+use crate::domain::error::StoreError;
 use crate::redis::store::Store;
 use futures_util::future::join_all;
 use redis::RedisError;
@@ -133,27 +134,37 @@ pub fn families() -> impl Iterator<Item = Family> {
     OTHERS.into_iter().chain(fields)
 }
 
+/// The name of a node, and its reply to `INFO everything`, or why there is none.
+pub type NodeReply = (String, Result<String, RedisError>);
+
+/// Reads `INFO` of all nodes at once.
+///
+/// # Errors
+/// The address of a node is invalid.
+pub async fn replies(store: &Store) -> Result<Vec<NodeReply>, StoreError> {
+    let servers = store.named_servers()?.into_iter();
+    let replies = servers.map(|(name, mut server)| async move { (name, read(&mut server).await) });
+    Ok(join_all(replies).await)
+}
+
 /// Reads `INFO` of all nodes at once. A node that does not answer has only the sample that it is down.
 pub async fn collect(store: &Store) -> Samples {
-    let servers = match store.named_servers() {
-        Ok(servers) => servers,
+    let replies = match replies(store).await {
+        Ok(replies) => replies,
         Err(error) => {
             tracing::debug!(%error, "the nodes cannot be collected");
             return Samples::default();
         }
     };
-    let nodes = servers.into_iter().map(|(name, mut server)| async move {
-        match read(&mut server).await {
-            Ok(text) => of_node(&name, &Info::parse(&text)),
-            Err(error) => {
-                tracing::debug!(node = name, %error, "a node cannot be collected");
-                let mut samples = Samples::default();
-                samples.add(UP, &[("node", name.as_str())], 0.0);
-                samples
-            }
+    let nodes = replies.into_iter().map(|(name, reply)| match reply {
+        Ok(text) => of_node(&name, &Info::parse(&text)),
+        Err(error) => {
+            tracing::debug!(node = name, %error, "a node cannot be collected");
+            let mut samples = Samples::default();
+            samples.add(UP, &[("node", name.as_str())], 0.0);
+            samples
         }
     });
-    let nodes = join_all(nodes).await.into_iter();
     nodes.fold(Samples::default(), Samples::and)
 }
 

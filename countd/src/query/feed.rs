@@ -176,11 +176,13 @@ impl Pages {
         let mut formats: Vec<StatusFormat> = formats.collect();
         let mut items = Vec::with_capacity(entities.len());
         let mut performed = Vec::new();
-        for (_, index) in page() {
+        for (entity, index) in page() {
             let selection = &selections[*index];
             let counts = match &selection.counters {
                 None => Ok(Counts::default()),
-                Some(selected) => next(&mut fields).map(|fields| selected.counts(&fields)),
+                Some(selected) => {
+                    next(&mut fields).map(|fields| selected.counts(&entity.eid, &fields))
+                }
             };
             performed.clear();
             let mut failed = None;
@@ -296,7 +298,7 @@ impl Pages {
                 self.add_facts(&mut selection.facts, requested, uid)?;
             }
             // A schema may have been extended; reading the counter reports a name that it does not have.
-            if !once || schema.index_of(name).is_some() {
+            if !once || schema.served_index_of(name).is_some() {
                 counters.push(requested.clone());
             }
         }

@@ -17,7 +17,7 @@ use crate::repair::Rebuilder;
 use crate::storage::catalog::Catalog;
 use crate::storage::hot::HotTracker;
 use crate::storage::locator::Locator;
-use crate::storage::schema::{Schema, user_schema_id};
+use crate::storage::schema::{Schema, SortedNames, is_of_percent, user_schema_id};
 use redis::Value;
 use serde::{Serialize, Serializer};
 use std::sync::Arc;
@@ -126,8 +126,9 @@ impl Queries {
         )
         .await;
         let counts = selected.iter().zip(page.complete(fields)?);
+        let counts = entities.iter().zip(counts);
         Ok(counts
-            .map(|(index, fields)| Ok(selections[*index].1.counts(&fields?)))
+            .map(|(entity, (index, fields))| Ok(selections[*index].1.counts(&entity.eid, &fields?)))
             .collect())
     }
 
@@ -154,15 +155,15 @@ impl Queries {
         entity: &Entity,
         metrics: &[String],
     ) -> Result<FieldSelection, Problem> {
-        let mut indexes = Vec::with_capacity(metrics.len());
+        let mut fields = Vec::with_capacity(metrics.len());
         for metric in metrics {
             let name = self.catalog.config.metrics.resolve(metric);
-            let (_, idx, _) = self.catalog.field(entity, name).await?;
-            indexes.push(idx);
+            let (_, idx, schema) = self.catalog.field(entity, name).await?;
+            fields.push((name_of(name, idx, &schema), idx));
         }
         // The lookup may have refreshed an extended schema.
         let (id, schema) = self.catalog.schema(entity).await?;
-        Ok(FieldSelection::new(id, &schema, indexes))
+        Ok(FieldSelection::new(id, &schema, fields))
     }
 
     /// Sends read-only commands as one pipeline.
@@ -222,21 +223,24 @@ impl Queries {
         let page = (&entities[..], &to_read[..]);
         rebuild_lost((&self.store, &self.rebuilder), page, &mut users, trace_id).await;
         self.verifier.add(uids);
-        let users = users.into_iter();
-        Ok(users.map(|fields| Ok(selection.counts(&fields?))).collect())
+        let users = uids.iter().zip(users);
+        Ok(users
+            .map(|(uid, fields)| Ok(selection.counts(uid, &fields?)))
+            .collect())
     }
 
     async fn select_user_counters(&self, counters: &[String]) -> Result<FieldSelection, Problem> {
         let (id, schemas) = (user_schema_id(), &self.catalog.schemas);
-        let mut indexes = Vec::with_capacity(counters.len());
+        let mut fields = Vec::with_capacity(counters.len());
         for counter in counters {
             let schema = schemas.with_name(id, counter).await?;
             let idx = schema.index_of(counter);
-            indexes.push(idx.ok_or_else(|| Problem::UnknownCounter(shorten(counter)))?);
+            let idx = idx.ok_or_else(|| Problem::UnknownCounter(shorten(counter)))?;
+            fields.push((name_of(counter, idx, &schema), idx));
         }
         // The lookup may have refreshed an extended schema.
         let schema = schemas.get(id).await?;
-        Ok(FieldSelection::new(id, &schema, indexes))
+        Ok(FieldSelection::new(id, &schema, fields))
     }
 
     /// Returns a page of the users who performed a metric on an entity, in the order of the metric. `cursor` is where the previous page
@@ -322,33 +326,39 @@ pub(super) struct FieldSelection {
     len: usize,
     /// The number of fields that an object has at least.
     min_len: usize,
-    names: Arc<[Name]>,
-    /// The index of each name.
-    indexes: Arc<[usize]>,
+    selected: SortedNames,
+    /// What is selected of the first entities of all by percent, if it is something else.
+    of_percent: Option<(SortedNames, u8)>,
+}
+
+/// The name of a field by which it was requested.
+fn name_of(requested: &str, idx: usize, schema: &Schema) -> Name {
+    Name::new(requested).unwrap_or_else(|_| schema.names()[idx].clone())
 }
 
 impl FieldSelection {
-    /// The fields with these indexes; all fields if there are none.
-    fn new(id: &Name, schema: &Schema, mut indexes: Vec<usize>) -> FieldSelection {
-        if indexes.is_empty() {
-            let (names, indexes) = schema.sorted().clone();
-            return FieldSelection {
-                schema_id: id.clone(),
-                len: schema.len(),
-                min_len: schema.min_len(),
-                names,
-                indexes,
-            };
-        }
-        let names = schema.names();
-        indexes.sort_by(|a, b| names[*a].cmp(&names[*b]));
-        indexes.dedup();
+    /// The fields with these names and indexes; all counters of the schema if there are none.
+    fn new(id: &Name, schema: &Schema, mut fields: Vec<(Name, usize)>) -> FieldSelection {
+        let (selected, of_percent) = match fields.is_empty() {
+            true => {
+                let new = schema.sorted_new();
+                let new = new.map(|(names, percent)| (names.clone(), percent));
+                (schema.sorted().clone(), new)
+            }
+            false => {
+                fields.sort();
+                fields.dedup();
+                let names = fields.iter().map(|(name, _)| name.clone()).collect();
+                let indexes = fields.iter().map(|(_, idx)| *idx).collect();
+                ((names, indexes), None)
+            }
+        };
         FieldSelection {
             schema_id: id.clone(),
             len: schema.len(),
             min_len: schema.min_len(),
-            names: indexes.iter().map(|idx| names[*idx].clone()).collect(),
-            indexes: indexes.into(),
+            selected,
+            of_percent,
         }
     }
 
@@ -366,11 +376,14 @@ impl FieldSelection {
         }
     }
 
-    /// The counters in the fields of a schema.
-    pub fn counts(&self, fields: &[u64]) -> Counts {
-        let values = self.indexes.iter().map(|idx| fields.get(*idx).copied());
+    /// The counters of an entity or a user in the fields of a schema.
+    pub fn counts(&self, id: &Id, fields: &[u64]) -> Counts {
+        let new = self.of_percent.as_ref();
+        let new = new.filter(|(_, percent)| is_of_percent(id, *percent));
+        let (names, indexes) = new.map_or(&self.selected, |(names, _)| names);
+        let values = indexes.iter().map(|idx| fields.get(*idx).copied());
         Counts {
-            names: Arc::clone(&self.names),
+            names: Arc::clone(names),
             values: values.map(|value| value.unwrap_or(0)).collect(),
         }
     }

@@ -20,8 +20,10 @@ use crate::redis::script::CounterBackend;
 use futures_util::future::select_ok;
 use redis::aio::{ConnectionLike, ConnectionManager, ConnectionManagerConfig};
 use redis::{Client, RedisError};
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use tokio::sync::RwLockReadGuard;
 
@@ -57,6 +59,10 @@ pub struct Store {
     has_module: bool,
     /// The metrics that the configuration keeps for users.
     reverse: Arc<[Name]>,
+    /// The schema of each configured type, and the one that has the columns of its counters, as this process uses them.
+    columns: Arc<BTreeMap<Name, (Name, Name)>>,
+    /// Whether the columns of a type have changed: this process cannot use them.
+    is_outdated: Arc<AtomicBool>,
 }
 
 impl Store {
@@ -120,7 +126,13 @@ impl Store {
         if layout.backend == CounterBackend::Module && !has_module {
             return Err(ConnectError::NoModule(settings.url.clone()));
         }
+        let columns = config.entities.iter().map(|(etype, entity)| {
+            let columns = layout.columns_of(etype, &entity.schema).clone();
+            (etype.clone(), (entity.schema.clone(), columns))
+        });
         Ok(Store {
+            columns: Arc::new(columns.collect()),
+            is_outdated: Arc::default(),
             endpoint,
             commands,
             writes,
@@ -267,6 +279,7 @@ impl Store {
         }
         match current.reload(&mut connection, &self.keys).await? {
             Some(layout) => {
+                self.check_columns(&layout)?;
                 let epoch = layout.epoch;
                 self.layout.replace(layout, started).await;
                 Ok(epoch)
@@ -277,6 +290,36 @@ impl Store {
                 Ok(current.epoch)
             }
         }
+    }
+
+    /// Checks that the counters of all types are still in the columns that this process uses. They are not if its configuration named the
+    /// new schema of a type before the migration of the old one began, or if the data was replaced by older data.
+    fn check_columns(&self, layout: &StoredLayout) -> Result<(), ConnectError> {
+        let mut all = self.columns.iter();
+        let is_other = |(etype, (schema, used)): &(&Name, &(Name, Name))| {
+            layout.columns_of(etype, schema) != used
+        };
+        match all.find(is_other) {
+            None => Ok(()),
+            Some((etype, (schema, _))) => {
+                self.is_outdated.store(true, Ordering::Release);
+                Err(ConnectError::Columns {
+                    etype: etype.clone(),
+                    schema: schema.clone(),
+                })
+            }
+        }
+    }
+
+    /// A configuration in which the schema of each type is the one that has the columns of its counters.
+    pub fn with_columns(&self, config: &Config) -> Config {
+        let mut config = config.clone();
+        for (etype, entity) in &mut config.entities {
+            if let Some((_, columns)) = self.columns.get(etype) {
+                entity.schema.clone_from(columns);
+            }
+        }
+        config
     }
 
     /// Records in the layout that an event of a *once* metric without a fact is going to be counted.
@@ -301,6 +344,10 @@ impl Store {
 
     /// Whether the layout is known: it was confirmed within [`MAX_LAYOUT_AGE`], or no migration and no backfill can change it.
     pub fn knows_layout(&self) -> bool {
+        !self.is_outdated.load(Ordering::Acquire) && self.has_recent_layout()
+    }
+
+    fn has_recent_layout(&self) -> bool {
         self.layout.age() < MAX_LAYOUT_AGE || !self.layout.load().can_change(&self.reverse)
     }
 

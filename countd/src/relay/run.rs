@@ -9,6 +9,7 @@ use crate::consumer::Backoff;
 use crate::domain::config::{Config, DatabaseKind, RelayConfig};
 use crate::ingest::envelopes::{EnvelopeWriter, ValidEnvelopes};
 use crate::log::inspect::uncounted;
+use crate::log::kafka::Topic;
 use crate::redis::store::Store;
 use crate::storage::catalog::Catalog;
 use crate::storage::hot::HotTracker;
@@ -57,7 +58,7 @@ struct Batch {
 /// No database is configured, or its tables cannot be used. Other errors are retried.
 pub async fn run(
     config: Arc<Config>,
-    store: Store,
+    (store, topic): (Store, Option<Topic>),
     stopping: watch::Receiver<bool>,
 ) -> Result<(), RelayError> {
     let kind = config.relay.url.kind().ok_or(RelayError::NoDatabase)?;
@@ -66,7 +67,7 @@ pub async fn run(
     let relay = Arc::new(Relay {
         kind,
         statements: Arc::new(Statements::new(kind, &config.relay)),
-        writer: EnvelopeWriter::new(catalog, store.clone(), hot),
+        writer: EnvelopeWriter::new(catalog, store.clone(), hot).with_topic(topic),
         store,
         reading: Mutex::new(Reading {
             turns: Turns::default(),

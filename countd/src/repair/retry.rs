@@ -283,7 +283,9 @@ async fn check(
     };
     let layout = store.layout();
     let counted_by = Sources::new(config, &layout).of_entity(name);
-    let is_of_type = schema_id(event, config) == config.schema_of(&event.entity.etype).flatten();
+    let etype = &event.entity.etype;
+    let counted_in = schema_id(event, config).map(|schema| layout.columns_of(etype, schema));
+    let is_of_type = counted_in == config.schema_of(etype).flatten();
     let has_fact = matches!(event.delta, 1 | -1) && is_of_type;
     if event.counted || !has_fact || !matches!(counted_by, Source::FactsBatched(_)) {
         return Ok(None);

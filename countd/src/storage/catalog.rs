@@ -5,6 +5,7 @@ use crate::domain::config::{Config, Metric};
 use crate::domain::error::Problem;
 use crate::domain::ids::{Entity, Name};
 use crate::domain::text::shorten;
+use crate::redis::layout::StoredLayout;
 use crate::redis::store::Store;
 use std::sync::Arc;
 
@@ -37,6 +38,17 @@ impl Catalog {
         metric.ok_or_else(|| Problem::UnknownMetric(shorten(name)))
     }
 
+    /// The name of a metric by its name, an alias, or the name that a migrated schema has for its counter. Facts, counts by day and credits
+    /// have the name of the metric.
+    pub fn metric_name<'a>(
+        &'a self,
+        layout: &'a StoredLayout,
+        etype: &Name,
+        name: &'a str,
+    ) -> &'a str {
+        metric_name((&*self.config, layout), etype, name)
+    }
+
     /// The schema id of an entity's type; `None` for users.
     ///
     /// # Errors
@@ -66,7 +78,7 @@ impl Catalog {
     ) -> Result<(&Name, usize, Arc<Schema>), Problem> {
         let id = self.entity_schema_id(entity)?;
         let schema = self.schemas.with_name(id, metric).await?;
-        let idx = schema.index_of(metric);
+        let idx = schema.served_index_of(metric);
         let idx = idx.ok_or_else(|| self.missing_field(id, metric))?;
         Ok((id, idx, schema))
     }
@@ -88,5 +100,21 @@ impl Catalog {
                 "the type user has no schema: its counters are the user counters".to_owned(),
             )
         })
+    }
+}
+
+/// [`Catalog::metric_name`].
+pub fn metric_name<'a>(
+    (config, layout): (&'a Config, &'a StoredLayout),
+    etype: &Name,
+    name: &'a str,
+) -> &'a str {
+    let resolved = config.metrics.resolve(name);
+    match (
+        config.metrics.get(resolved),
+        config.schema_of(etype).flatten(),
+    ) {
+        (None, Some(columns)) => layout.column_name(columns, resolved),
+        _ => resolved,
     }
 }

@@ -7,6 +7,7 @@ use crate::replay::setup::{config, corrections, leftovers, rebuild, wait_until_a
 use crate::support::stores::{TestStore, for_each_store};
 use crate::support::{dead_reasons, printed, run};
 use countd::domain::config::Config;
+use countd::domain::progress::{Progress, Update};
 use countd::maintenance::rebuild::{Options, Report};
 use countd::redis::layout::Purpose;
 use countd::redis::store::Store;
@@ -14,7 +15,7 @@ use countint_tests::env::TempDir;
 use countint_tests::wait_until;
 use serde_json::json;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 for_each_store! {
     [module objects plain cluster]
@@ -165,12 +166,24 @@ fn an_erasure_deletes_no_entries_that_a_rebuild_reads(store: TestStore) {
     assert_eq!(json!(found), json!([]));
 }
 
+/// Calls a function with each step.
+struct AtStep<F>(Mutex<F>);
+
+impl<F: FnMut(&str) + Send> Progress for AtStep<F> {
+    fn update(&self, update: &Update<'_>) {
+        let mut at_step = self.0.lock().expect("a function that did not panic");
+        at_step(update.step);
+    }
+
+    fn note(&self, _: &str) {}
+}
+
 /// Rebuilds counters in this process. Calls `at_step` before it continues with a step.
 fn rebuild_with(
     store: &TestStore,
     config: &str,
     archive: &Path,
-    mut at_step: impl FnMut(&str) + Send,
+    at_step: impl FnMut(&str) + Send,
 ) -> Report {
     let port = store.server.port();
     let text = format!("[redis]\nurl = \"redis://127.0.0.1:{port}/\"\n{config}");
@@ -185,12 +198,11 @@ fn rebuild_with(
         .enable_all()
         .build()
         .expect("a runtime");
-    let mut progress = |step: &str, _: u64, _: Option<u64>| at_step(step);
+    let progress = AtStep(Mutex::new(at_step));
     runtime.block_on(async {
         let store = Store::connect(&config, Purpose::Use).await;
         let store = store.expect("a connection");
-        let rebuild =
-            countd::maintenance::rebuild::rebuild(&store, &config, &options, &mut progress);
+        let rebuild = countd::maintenance::rebuild::rebuild(&store, &config, &options, &progress);
         rebuild.await.expect("a rebuild")
     })
 }

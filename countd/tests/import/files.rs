@@ -179,7 +179,9 @@ fn planted_differences_are_found(store: TestStore) {
     let (status, printed, errors) = outcome(server, "counts --job c", &file);
     assert_eq!(status, 1);
     let found = printed.lines().collect::<Vec<_>>();
-    assert_eq!(found.len(), 1, "{printed}");
+    // The report follows.
+    assert_eq!(found.len(), 2, "{printed}");
+    assert!(found[1].starts_with("imported: 300 records"), "{printed}");
     let expected = "counts.csv:78: comment of note 77: the source has 0, countd 1";
     assert!(found[0].ends_with(expected), "{printed}");
     assert!(errors.contains("1 differences"), "{errors}");

@@ -6,4 +6,4 @@ mod kills;
 mod places;
 mod refusals;
 mod resets;
-mod setup;
+pub mod setup;

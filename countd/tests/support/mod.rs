@@ -5,6 +5,7 @@ pub mod certificates;
 pub mod database;
 mod drain;
 pub mod invariants;
+pub mod kafka;
 pub mod operations;
 mod pause;
 mod process;

@@ -58,8 +58,12 @@ impl Running {
             if read == 0 {
                 return false;
             }
-            let name = line.split(": ").collect::<Vec<_>>();
-            let name = name[..name.len() - 1].join(": ");
+            // `STEP: 7 of 9 keys`, or only the step if it waits.
+            let name = match line.rsplit_once(": ") {
+                Some((name, rest)) if rest.starts_with(|c: char| c.is_ascii_digit()) => name,
+                _ => line.trim_end(),
+            };
+            let name = name.to_owned();
             // A long step has several lines.
             if name == step && last != name {
                 seen += 1;

@@ -31,6 +31,8 @@ const MIN_FEED_RATIO: f64 = 0.8;
 /// Single reads in thousands per second before they were made faster, with the client on the same core. At least half of the distance to the
 /// bare handler in the same run must be gone.
 const SINGLE_BEFORE: f64 = 23.0;
+/// The size of an event in the log, in bytes, rounded to tens.
+const EVENT_BYTES: f64 = 170.0;
 /// Maximum number of write commands per 100 events on hot keys.
 const MAX_WRITES: f64 = 1.0;
 /// Maximum 99th percentile of the seconds until an action's count is visible under load.
@@ -80,11 +82,12 @@ pub fn section(results: &CountdResults, scale: &CountdScale) -> Section {
     let [p50, p99] = [visible.median(), visible.quantile(0.99)].map(|seconds| seconds * 1e3);
     figures.add("countd.visible-p50-ms", p50, 0);
     figures.add("countd.visible-p99-ms", p99, 0);
+    figures.add("countd.event-bytes", EVENT_BYTES, 0);
     Section {
         title: TITLE.into(),
         body: format!(
             "One core runs the server, the other countd and the client. Everything is restarted {} times; values are medians. \
-             The log is filled with {} read events (as countd encodes them, about 170 bytes) and then counted by \
+             The log is filled with {} read events (as countd encodes them, about {EVENT_BYTES} bytes) and then counted by \
              `countd consume` with its default configuration, from its start to the last event; the sum of the counters is \
              compared with the number of events. *XADD* is `redis-benchmark` in the same run: one stream, the same entry, \
              pipeline depth 64. *Through log and consumer* is appending and counting, one after the other. *Writes* are all \
@@ -142,6 +145,8 @@ fn consumer_table(results: &CountdResults, figures: &mut Figures) -> String {
             figures.add(name("counted-per-s"), counted, 0);
             figures.add(name("appended-per-s"), median(|f| f.append), 0);
             figures.add(name("writes-per-100-events"), writes, 2);
+            let costs = [median(|f| f.countd_cpu), median(|f| f.server_cpu)];
+            add_costs(figures, |part| name(&format!("{part}-ns-per-event")), costs);
         }
     }
     let daily = |value: fn(&ConsumerRates) -> f64| results.daily_rate(value).median();
@@ -164,7 +169,21 @@ fn consumer_table(results: &CountdResults, figures: &mut Figures) -> String {
     ]);
     figures.add("countd.hot.daily.counted-per-s", counted, 0);
     figures.add("countd.hot.daily.writes-per-100-events", writes, 2);
+    let costs = [daily(|f| f.countd_cpu), daily(|f| f.server_cpu)];
+    let name = |part: &str| format!("countd.hot.daily.{part}-ns-per-event");
+    add_costs(figures, name, costs);
     table.finish()
+}
+
+/// Adds the CPU seconds of countd and of the server for an event or a request, which `countd size` reads. `name` has the name of the part.
+fn add_costs(figures: &mut Figures, name: impl Fn(&str) -> String, [countd, server]: [f64; 2]) {
+    figures.add(name("countd"), countd * 1e9, 0);
+    figures.add(name("redis"), server * 1e9, 0);
+}
+
+/// The name of a kind of request in figures, without its unit: `countd.like-actions` for `like-actions-per-s`.
+fn cost_name(prefix: &str, name: &str) -> String {
+    format!("{prefix}{}", name.trim_end_matches("-per-s"))
 }
 
 fn request_table(results: &CountdResults, figures: &mut Figures) -> String {
@@ -194,6 +213,12 @@ fn request_table(results: &CountdResults, figures: &mut Figures) -> String {
             nanoseconds(results.rate(kind, |r| r.server_cpu)),
         ]);
         figures.add(format!("countd.{name}"), rate.median(), 0);
+        let name = cost_name("countd.", name);
+        let costs = [
+            results.rate(kind, |r| r.countd_cpu).median(),
+            results.rate(kind, |r| r.server_cpu).median(),
+        ];
+        add_costs(figures, |part| format!("{name}-{part}-ns"), costs);
     }
     let objects = |value: fn(&RequestRate) -> f64| {
         results.rate_with(RequestKind::Batches, Storage::Object, value)
@@ -208,6 +233,12 @@ fn request_table(results: &CountdResults, figures: &mut Figures) -> String {
         format!("{:.0}", objects(|r| r.server_cpu).median() * 1e9),
     ]);
     figures.add(format!("countd.object.{name}"), rate.median(), 0);
+    let name = cost_name("countd.object.", name);
+    let costs = [
+        objects(|r| r.countd_cpu).median(),
+        objects(|r| r.server_cpu).median(),
+    ];
+    add_costs(figures, |part| format!("{name}-{part}-ns"), costs);
     table.finish()
 }
 
@@ -403,5 +434,17 @@ mod tests {
         assert!(section.body.contains("p50 450 ms, p99 499 ms (2 probes)"));
         let figures = section.figures.to_json().unwrap();
         assert!(figures.contains("\"countd.hot.counted-per-s\": 600000"));
+        for name in [
+            "hot.countd-ns-per-event",
+            "long-tail.object.redis-ns-per-event",
+            "hot.daily.redis-ns-per-event",
+            "like-actions-countd-ns",
+            "object.batch-entities-redis-ns",
+        ] {
+            assert!(
+                figures.contains(&format!("\"countd.{name}\": 1000")),
+                "{name}"
+            );
+        }
     }
 }

@@ -13,6 +13,7 @@ pub mod countd_hot;
 pub mod countd_reconcile;
 pub mod countd_relay;
 pub mod countd_replay;
+pub mod countd_sizing;
 pub mod entities;
 pub mod figures;
 pub mod library;

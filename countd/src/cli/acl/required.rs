@@ -2,6 +2,7 @@
 
 use super::examples::{RequiredPermission, resolve};
 use super::key_kinds::KeyKinds;
+use crate::cli::top;
 use countd::consumer;
 use countd::domain::config::{Config, Count, EntityConfig, FactKind, Metric, Order};
 use countd::domain::ids::Name;
@@ -13,8 +14,10 @@ use countd::ingest::adjustments;
 use countd::ingest::limits::SharedLimiter;
 use countd::ingest::user_counters::UserCounters;
 use countd::log;
+use countd::maintenance::schema as schema_migrations;
 use countd::maintenance::{
-    erasure, import, jobs, rebuild, reconcile, restore, reverse, storage, sums, transposition,
+    erasure, import, jobs, rebuild, reconcile, restore, reverse, storage, sums, topic,
+    transposition,
 };
 use countd::monitor;
 use countd::query::prefilter::Prefilter;
@@ -157,8 +160,10 @@ fn declared(
         declared.push((common.clone(), repair::retry_permissions(backend)));
     }
     if roles.operates {
+        declared.push((common.clone(), top::required_permissions()));
         declared.push((common.clone(), reverse::permissions::required_permissions()));
         declared.push((common.clone(), log::operator_permissions()));
+        declared.push((common.clone(), topic::required_permissions()));
         if backend == CounterBackend::Strings {
             let library = Permissions::of_commands(LIBRARY_PERMISSIONS);
             declared.push((common.clone(), library));
@@ -203,6 +208,7 @@ fn declared(
             declared.push((kinds.with_imports(keys), imports));
             let migrations = storage::required_permissions(backend, keys.tagged());
             declared.push((kinds.clone(), migrations));
+            declared.push((kinds.clone(), schema_migrations::required_permissions()));
         }
         if roles.operates || roles.consumes && config.counter.rebuild.enabled {
             let shadows = kinds.with_shadows(keys, id, etype);

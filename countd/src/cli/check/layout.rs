@@ -19,6 +19,7 @@ pub(super) async fn note_all(
     report: &mut Report<impl Write>,
 ) -> Result<(), CommandError> {
     note_storage(config, store, report)?;
+    note_schemas(store, report)?;
     note_reverse(config, store, report)?;
     note_external(store, report)?;
     note_counting(config, store, report).await?;
@@ -59,6 +60,25 @@ fn note_storage(config: &Config, store: &Store, report: &mut Report<impl Write>)
             }
             _ => Finding::note(note),
         })?;
+    }
+    Ok(())
+}
+
+/// Notes the migrations of schemas that have not ended.
+fn note_schemas(store: &Store, report: &mut Report<impl Write>) -> io::Result<()> {
+    for views in store.layout().all_schema_views().values() {
+        let state = &views.state;
+        if state.stage.has_both() {
+            let command = format!("countd schema migrate {} {} --done", state.from, state.to);
+            let note = format!(
+                "schema {} is being migrated to {}: {}, reads of {} % of the entities return the new one",
+                state.from,
+                state.to,
+                state.stage.name(),
+                state.percent_of_reads()
+            );
+            report.add(&Finding::note(note).repaired_by(command))?;
+        }
     }
     Ok(())
 }

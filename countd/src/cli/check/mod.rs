@@ -4,12 +4,14 @@ mod damage;
 mod layout;
 mod report;
 mod schemas;
+mod topic;
 
 pub use damage::inspect_all;
 pub use report::{Finding, Format, Report};
 
 use crate::cli::acl::{self, Roles};
 use crate::cli::error::CommandError;
+use crate::cli::output::Output;
 use countd::domain::config::{Ack, Config};
 use countd::domain::error::{ConnectError, StoreError};
 use countd::facts;
@@ -39,7 +41,7 @@ pub async fn run(config: &Config, format: Format) -> Result<(), Box<dyn Error>> 
             return Err(error);
         }
     };
-    check(config, &store, &mut report).await?;
+    check(&store.with_columns(config), &store, format, &mut report).await?;
     match report.failure() {
         Some(reason) => Err(CommandError::Unsuccessful(reason).into()),
         None => Ok(()),
@@ -52,7 +54,7 @@ async fn connect(config: &Config) -> Result<Store, Box<dyn Error>> {
     let store = Store::connect(config, Purpose::Check).await?;
     facts::check(&store, config).await?;
     user_schema::check(&store, config).await?;
-    acl::check(&store, config, Roles::ALL).await?;
+    acl::check(&store, &store.with_columns(config), Roles::ALL).await?;
     Ok(store)
 }
 
@@ -63,14 +65,50 @@ fn describe(error: &(dyn Error + 'static)) -> Option<Finding> {
         Some(ConnectError::MissingPermissions(_)) => finding.repaired_by(
             "countd acl (as a user with all permissions) prints the ACL SETUSER commands",
         ),
+        Some(ConnectError::NoModule(_)) => {
+            finding.repaired_by("redis-cli MODULE LOAD /usr/lib/redis/modules/libcountint.so")
+        }
+        Some(ConnectError::Partitions { found, .. }) => {
+            finding.repaired_by(setting("log.partitions", found))
+        }
+        Some(ConnectError::Facts {
+            setting: name,
+            found,
+            ..
+        }) => finding.repaired_by(setting(name, found)),
         _ => finding,
     })
+}
+
+/// The command that gives a setting the value of the data.
+fn setting(name: &str, value: &str) -> String {
+    let variable = name.to_ascii_uppercase().replace('.', "__");
+    format!("export COUNTD_{variable}={value}")
+}
+
+/// Checks that nothing keeps processes from starting that they check after they have connected.
+fn check_start(config: &Config, store: &Store, report: &mut Report<impl Write>) -> io::Result<()> {
+    let layout = store.layout();
+    let mut refused = Vec::new();
+    if layout.is_restoring {
+        refused.push((ConnectError::Restoring, "countd restore"));
+    }
+    if layout.archives && config.log.archive.dir().is_none() {
+        refused.push((ConnectError::Archive, "countd archive end"));
+    }
+    for (error, repair) in refused {
+        let error = error.to_string();
+        report.add(&Finding::problem(error.as_str()).repaired_by(repair))?;
+        report.fail(error);
+    }
+    Ok(())
 }
 
 /// Runs the checks, in the order in which they are printed.
 async fn check(
     config: &Config,
     store: &Store,
+    format: Format,
     report: &mut Report<impl Write>,
 ) -> Result<(), CommandError> {
     report.add(&Finding::ok(format!(
@@ -78,31 +116,42 @@ async fn check(
         describe_server(store)
     )))?;
     report.add(&Finding::ok("permissions: ok"))?;
+    check_start(config, store, report)?;
     if store.backend() == CounterBackend::Strings {
         report.add(&note_on_backend(store).await?)?;
     }
     note_replicas(config, store, report).await?;
     layout::note_all(config, store, report).await?;
-    check_damage(store, report).await?;
+    check_damage(store, format, report).await?;
     let all = Schemas::new(store.clone());
     schemas::check(config, &all, report).await?;
     schemas::note_missing_counters(config, &all, report)?;
     schemas::note_new_user_counters(config, &all, report)?;
+    topic::check(config, store, report).await?;
     check_databases(config, report).await
 }
 
 /// Checks the partitions and the dead letters.
-async fn check_damage(store: &Store, report: &mut Report<impl Write>) -> Result<(), CommandError> {
-    let damage = inspect_all(store).await?;
-    for failure in &damage.partitions {
+async fn check_damage(
+    store: &Store,
+    format: Format,
+    report: &mut Report<impl Write>,
+) -> Result<(), CommandError> {
+    let json = format == Format::Json;
+    let progress = Output { json }.progress();
+    let damage = inspect_all(store, &progress).await?;
+    progress.finish();
+    for (failure, repair) in &damage.partitions {
         let (partition, reason) = (failure.partition, &failure.reason);
-        // Only the operator knows what has happened to the log.
-        let reset = format!("countd log reset {partition} --uncounted all|none|OFFSET --dry-run");
         let problem = Finding::problem(format!("partition {partition}: {reason}"));
-        report.add(&problem.repaired_by(reset))?;
+        report.add(&match repair {
+            Some(repair) => problem.repaired_by(repair),
+            None => problem,
+        })?;
     }
-    for problem in &damage.dead_letters {
-        report.add(&Finding::problem(format!("dead letters: {problem}")))?;
+    for (problem, repair) in &damage.dead_letters {
+        let problem = Finding::problem(format!("dead letters: {problem}"));
+        report.add(&problem.repaired_by(repair))?;
     }
     if damage.is_none() {
         report.add(&Finding::ok("partitions: ok"))?;

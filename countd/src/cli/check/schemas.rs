@@ -59,7 +59,7 @@ fn of_stored(config: &Config, schema: &Schema, id: &Name) -> Finding {
     let Some(declared) = declared.filter(|_| !config.has_default_schemas) else {
         return Finding::ok(format!("schema {id}: {names}"));
     };
-    match declared.counters.get(schema.len()..) {
+    match declared.counters.get(schema.own_names().len()..) {
         _ if !schema.agrees_with(&declared.counters) => Finding::problem(format!(
             "schema {id} has {names}, which is not what schemas.{id} begins with: countd does not start"
         )),

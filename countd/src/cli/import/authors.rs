@@ -1,6 +1,7 @@
 //! Options of imports of authors.
 
 use super::common::{CommonArgs, FormatArg, VerifyArg};
+use crate::cli::output::Output;
 use clap::{Args, ValueEnum};
 use countd::domain::config::Config;
 use countd::domain::ids::Name;
@@ -33,6 +34,8 @@ pub struct AuthorsArgs {
     /// Whether the file is compared with countd at the end
     #[arg(long, value_enum, default_value = "exact")]
     verify: AuthorsVerify,
+    #[command(flatten)]
+    pub(super) output: Output,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -58,6 +61,7 @@ impl AuthorsArgs {
                 AuthorsVerify::Exact => VerifyArg::Exact,
                 AuthorsVerify::None => VerifyArg::None,
             },
+            output: self.output,
         };
         let defaults = common.defaults(None, &[]);
         let source = common.source(config, Kind::Authors, defaults, None)?;

@@ -1,5 +1,6 @@
 //! What all imports have in common.
 
+use crate::cli::output::Output;
 use clap::error::ErrorKind;
 use clap::{Args, ValueEnum};
 use countd::domain::config::Config;
@@ -41,6 +42,8 @@ pub(super) struct CommonArgs {
     /// had values before
     #[arg(long, value_enum, default_value = "exact")]
     pub(super) verify: VerifyArg,
+    #[command(flatten)]
+    pub(super) output: Output,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

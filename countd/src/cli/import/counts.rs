@@ -1,6 +1,7 @@
 //! Options of imports of counts.
 
 use super::common::{CommonArgs, live_only, required, usage};
+use crate::cli::output::Output;
 use clap::{Args, ValueEnum};
 use countd::domain::config::Config;
 use countd::domain::ids::Name;
@@ -73,6 +74,10 @@ fn pair(text: &str) -> Result<(String, String), String> {
 }
 
 impl CountsArgs {
+    pub(super) fn output(&self) -> Output {
+        self.common.output
+    }
+
     pub(super) fn import(&self, config: &Config) -> Result<Import, clap::Error> {
         let common = &self.common;
         if common.file.is_some() {

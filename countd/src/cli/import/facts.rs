@@ -1,6 +1,7 @@
 //! Options of imports of facts.
 
 use super::common::{CommonArgs, required};
+use crate::cli::output::Output;
 use clap::{Args, ValueEnum};
 use countd::domain::config::Config;
 use countd::domain::ids::Name;
@@ -31,6 +32,10 @@ enum FactShape {
 }
 
 impl FactsArgs {
+    pub(super) fn output(&self) -> Output {
+        self.common.output
+    }
+
     pub(super) fn import(&self, config: &Config) -> Result<Import, clap::Error> {
         let common = &self.common;
         let shape = match self.from {

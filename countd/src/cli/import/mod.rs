@@ -6,14 +6,17 @@ mod counts;
 mod facts;
 
 use super::error::CommandError;
+use super::output::Output;
 use authors::AuthorsArgs;
 use clap::Subcommand;
 use countd::domain::config::Config;
 use countd::domain::ids::Name;
-use countd::maintenance::import::{Import, forget, run};
+use countd::maintenance::import::{Import, Summary, forget, run};
 use countd::redis::store::Store;
 use counts::CountsArgs;
 use facts::FactsArgs;
+use serde::Serialize;
+use serde_json::json;
 use std::io::{self, Write};
 use std::sync::Arc;
 
@@ -37,7 +40,21 @@ pub enum ImportCommand {
     Forget {
         /// Name of the import
         job: Name,
+        #[command(flatten)]
+        output: Output,
     },
+}
+
+impl ImportCommand {
+    /// How the command prints its report.
+    pub fn output(&self) -> Output {
+        match self {
+            ImportCommand::Facts(args) => args.output(),
+            ImportCommand::Counts(args) => args.output(),
+            ImportCommand::Authors(args) => args.output,
+            ImportCommand::Forget { output, .. } => *output,
+        }
+    }
 }
 
 /// What a command does, with valid options.
@@ -58,7 +75,7 @@ impl Task {
             ImportCommand::Facts(args) => Ok(Task::Run(Box::new(args.import(config)?))),
             ImportCommand::Counts(args) => Ok(Task::Run(Box::new(args.import(config)?))),
             ImportCommand::Authors(args) => Ok(Task::Run(Box::new(args.import(config)?))),
-            ImportCommand::Forget { job } => Ok(Task::Forget(job)),
+            ImportCommand::Forget { job, .. } => Ok(Task::Forget(job)),
         }
     }
 
@@ -71,43 +88,82 @@ impl Task {
     ///
     /// # Errors
     /// The import failed, there are differences, or stdout cannot be written.
-    pub async fn run(self, config: Arc<Config>, store: Store) -> Result<(), CommandError> {
-        let import = match self {
-            Task::Run(import) => import,
+    pub async fn run(
+        self,
+        config: Arc<Config>,
+        store: Store,
+        output: Output,
+    ) -> Result<(), CommandError> {
+        match self {
+            Task::Run(import) => run_import(config, store, &import, output).await,
             Task::Forget(name) => {
-                return match forget(&store, &name).await? {
-                    true => Ok(writeln!(io::stdout(), "import {name} is forgotten")?),
-                    false => Err(CommandError::Unsuccessful(format!(
-                        "there is no import {name}"
-                    ))),
-                };
+                if !forget(&store, &name).await? {
+                    let problem = format!("there is no import {name}");
+                    return Err(CommandError::Unsuccessful(problem));
+                }
+                output.report(&json!({ "forgotten": name }), |out| {
+                    writeln!(out, "import {name} is forgotten")
+                })?;
+                Ok(())
             }
-        };
-        let print = |difference: &str| println!("{difference}");
-        let summary = run(config, store, &import, print).await?;
-        let (records, skipped) = (summary.records, summary.skipped);
-        let mut out = io::stdout().lock();
-        if import.dry_run {
-            writeln!(
-                out,
-                "valid: {} records, invalid: {skipped}",
-                records - skipped
-            )?;
-            return Ok(());
         }
-        let changed = summary.changed;
-        writeln!(
-            out,
-            "imported: {} records ({changed} changed something now), skipped: {skipped}",
-            records - skipped
-        )?;
-        if import.verify.is_some() {
-            writeln!(
-                out,
-                "verified: {} records, no differences",
-                summary.verified
-            )?;
-        }
-        Ok(())
     }
+}
+
+/// The report of an import.
+#[derive(Serialize)]
+struct Report {
+    #[serde(flatten)]
+    summary: Summary,
+    /// The first differences, as texts.
+    first_differences: Vec<String>,
+}
+
+async fn run_import(
+    config: Arc<Config>,
+    store: Store,
+    import: &Import,
+    output: Output,
+) -> Result<(), CommandError> {
+    let progress = output.progress();
+    let mut first_differences = Vec::new();
+    let add = |difference: &str| first_differences.push(difference.to_owned());
+    let summary = run(config, store, import, &progress, add).await?;
+    progress.finish();
+    let report = Report {
+        summary,
+        first_differences,
+    };
+    output.report(&report, |out| print(import, &report, out))?;
+    match summary.differences {
+        0 => Ok(()),
+        count => Err(CommandError::Unsuccessful(format!(
+            "{count} differences between the source and countd"
+        ))),
+    }
+}
+
+fn print(import: &Import, report: &Report, out: &mut impl Write) -> io::Result<()> {
+    let Summary {
+        records,
+        skipped,
+        changed,
+        verified,
+        differences,
+    } = report.summary;
+    let valid = records - skipped;
+    if import.dry_run {
+        return writeln!(out, "valid: {valid} records, invalid: {skipped}");
+    }
+    for difference in &report.first_differences {
+        writeln!(out, "{difference}")?;
+    }
+    writeln!(
+        out,
+        "imported: {valid} records ({changed} changed something now), skipped: {skipped}"
+    )?;
+    if import.verify.is_some() && differences == 0 {
+        writeln!(out, "verified: {verified} records, no differences")?;
+    }
+    Ok(())
 }

@@ -4,7 +4,7 @@ mod check;
 mod counting_rule;
 
 use super::authors::add_new_author;
-use super::batch::{Batch, PositionUpdate};
+use super::batch::{Batch, PositionUpdate, TopicUpdate};
 use super::dead_letter::{DeadLetter, preserve_payload};
 use super::decoder::{DecodedEntry, ReadFacts};
 use super::derived::{DerivedOutcome, add_derived};
@@ -23,7 +23,7 @@ use crate::log::archive::Outcome;
 use crate::log::{EntryKind, LogEntry};
 use check::add_check;
 use counting_rule::CountingRule;
-use std::collections::BTreeMap;
+use std::fmt::Write;
 
 /// An entry that would become a dead letter while dead letters cannot be written. It blocks its partition.
 #[derive(Debug, PartialEq, Eq)]
@@ -75,19 +75,12 @@ impl<'a> Aggregator<'a> {
     ) -> Option<HeldEntry> {
         let last = entries.last()?;
         let next = last.offset + 1;
-        let new_update = || PositionUpdate {
-            from: position.next,
-            next: position.next,
-            history: position.history.clone(),
-            fences: BTreeMap::new(),
-            bytes: 0,
-        };
         let update = self
             .increments
             .batch
             .positions
             .entry(partition)
-            .or_insert_with(new_update);
+            .or_insert_with(|| PositionUpdate::at(position));
         let next_before = update.next;
         update.next = next;
         update.bytes += entries.iter().map(|entry| entry.size as u64).sum::<u64>();
@@ -101,12 +94,51 @@ impl<'a> Aggregator<'a> {
                     Some(update) if next_before > update.from || offset > update.from => {
                         update.next = offset.max(next_before)
                     }
+                    Some(update) if update.topic.is_some() => update.next = next_before,
                     _ => drop(positions.remove(&partition)),
                 }
                 return Some(held);
             }
         }
         None
+    }
+
+    /// Like [`add_entries`](Self::add_entries), for records of a partition in the topic. They have the offsets of the topic, with gaps.
+    pub fn add_records(
+        &mut self,
+        (partition, position): (Partition, &Position),
+        entries: Vec<LogEntry>,
+        decoded: &[DecodedEntry],
+    ) -> Option<HeldEntry> {
+        let next = entries.last()?.offset + 1;
+        let first_dead = self.increments.batch.dead_letters.len();
+        let positions = &mut self.increments.batch.positions;
+        let update = positions.entry(partition);
+        let update = update.or_insert_with(|| PositionUpdate::at(position));
+        let before = update.topic;
+        let from = before.map_or(position.topic, |topic| topic.from);
+        update.topic = Some(TopicUpdate { from, next });
+        let mut held = None;
+        for (entry, decoded) in entries.into_iter().zip(decoded) {
+            let offset = entry.offset;
+            if let Err(reason) = self.add_entry((partition, position), entry, decoded) {
+                let positions = &mut self.increments.batch.positions;
+                if let Some(update) = positions.get_mut(&partition) {
+                    // The records before it are committed. Offsets between them and this one are of other partitions.
+                    let next = before.map_or(offset, |topic| topic.next.max(offset));
+                    update.topic = (next > from).then_some(TopicUpdate { from, next });
+                    if update.is_empty() {
+                        positions.remove(&partition);
+                    }
+                }
+                held = Some(reason);
+                break;
+            }
+        }
+        for dead in &mut self.increments.batch.dead_letters[first_dead..] {
+            let _ = write!(dead.reason, " (record {} of the topic)", dead.offset);
+        }
+        held
     }
 
     fn add_entry(

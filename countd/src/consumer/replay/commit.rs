@@ -30,6 +30,9 @@ impl Replay {
                 .map(|step| (step.entry, step.decoded))
                 .unzip();
             reread_facts(&self.store, &self.catalog.config, &mut decoded).await?;
+            for entry in &mut decoded {
+                entry.use_columns(&self.catalog.config, self.locator.layout());
+            }
             self.replayed += entries.len() as u64;
             parts.push((partition, entries, decoded));
         }

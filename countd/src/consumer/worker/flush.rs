@@ -13,8 +13,10 @@ use crate::domain::ids::Id;
 use crate::domain::keys::Partition;
 use crate::log::inspect::key_error;
 use crate::log::{Acknowledgement, EventLog, dead_letters};
+use crate::trace::{self, Span};
 use futures_util::{StreamExt, stream};
 use std::collections::BTreeSet;
+use std::pin::pin;
 
 /// The number of commits in flight. More would queue at the server until replies time out.
 const MAX_IN_FLIGHT: usize = 16;
@@ -47,7 +49,12 @@ impl Worker {
         let (store, locator) = (&store, &self.locator);
         let config = &self.catalog.config;
         let commits = stream::iter(groups).map(|group| async move {
-            let outcome = commit(store, locator, &group.batch, config).await;
+            let span = Span::root("commit");
+            let committing = commit(store, locator, &group.batch, config);
+            let outcome = trace::scope(span.as_ref(), pin!(committing)).await;
+            if let Some(span) = span {
+                describe(&span, &group.batch, &outcome);
+            }
             (group, outcome)
         });
         let outcomes: Vec<_> = commits.buffer_unordered(MAX_IN_FLIGHT).collect().await;
@@ -114,8 +121,8 @@ impl Worker {
         }
         self.change_streams.bound(&self.store, changed).await;
         failed = self.pause_damaged(rejected).await.or(failed);
-        // The archiver trims what it has archived.
-        let acknowledged = match self.locator.layout().archives {
+        // The archiver and the publisher trim what they have read.
+        let acknowledged = match self.locator.layout().archives || self.topic.is_some() {
             true => Ok(()),
             false => self.log.acknowledge(&acknowledgements).await,
         };
@@ -193,5 +200,19 @@ impl Worker {
             partitions.for_each(|partition| self.outbox_relay.notify(*partition));
         }
         self.partitions.advance(batch, &self.catalog.config.log)
+    }
+}
+
+/// Sets the attributes of a commit.
+fn describe(span: &Span, batch: &Batch, outcome: &Result<CommitOutcome, StoreError>) {
+    let partitions = i64::try_from(batch.positions.len()).unwrap_or(i64::MAX);
+    let entries = i64::try_from(batch.entry_count()).unwrap_or(i64::MAX);
+    span.set("countd.partitions", partitions);
+    span.set("messaging.batch.message_count", entries);
+    match outcome {
+        Ok(CommitOutcome::Committed { .. }) => {}
+        Ok(_) => span.fail("rejected"),
+        Err(StoreError::Unavailable(_)) => span.fail("unavailable"),
+        Err(_) => span.fail("failed"),
     }
 }

@@ -9,5 +9,8 @@ mod repaired_types;
 mod repairs;
 mod run;
 mod state;
+mod topic;
+mod topic_assign;
+mod topic_poll;
 
 pub use state::{Shared, Worker};

@@ -1,7 +1,7 @@
 //! The partitions that a worker owns, with their positions.
 
 use super::super::batch::Batch;
-use super::super::position::{Position, load_next_offsets};
+use super::super::position::{Position, load_next_offsets, load_topic_offsets};
 use crate::domain::config::LogConfig;
 use crate::domain::error::StoreError;
 use crate::domain::keys::Partition;
@@ -108,19 +108,28 @@ impl OwnedPartitions {
     }
 
     /// Gives up the partitions whose stored position differs: an operator has set it, or the data was deleted. Compares at most once
-    /// in each validation interval.
-    pub async fn validate(&mut self, store: &Store) -> Result<(), StoreError> {
+    /// in each validation interval. `with_topic` also compares the positions in the topic.
+    pub async fn validate(&mut self, store: &Store, with_topic: bool) -> Result<(), StoreError> {
         if self.validated_at.elapsed() < VALIDATION_INTERVAL {
             return Ok(());
         }
         self.validated_at = Instant::now();
         let owned: Vec<Partition> = self.iter().collect();
         let stored = load_next_offsets(store, &owned).await?;
-        for (partition, stored) in owned.into_iter().zip(stored) {
-            let next = self.position(partition).map(|position| position.next);
-            if next != stored {
-                self.progress.remove(&partition);
+        let mut differ = Vec::new();
+        for (partition, stored) in owned.iter().zip(stored) {
+            let next = self.position(*partition).map(|position| position.next);
+            differ.extend((next != stored).then_some(*partition));
+        }
+        if with_topic {
+            let stored = load_topic_offsets(store, &owned).await?;
+            for (partition, stored) in owned.iter().zip(stored) {
+                let next = self.position(*partition).map(|position| position.topic);
+                differ.extend((next != stored).then_some(*partition));
             }
+        }
+        for partition in differ {
+            self.progress.remove(&partition);
         }
         Ok(())
     }
@@ -133,6 +142,9 @@ impl OwnedPartitions {
                 continue;
             };
             progress.position.next = update.next;
+            if let Some(topic) = update.topic {
+                progress.position.topic = topic.next;
+            }
             progress.position.fences.extend(&update.fences);
             let entries = update.next.saturating_sub(progress.acknowledged);
             let bytes = progress.unacknowledged_bytes.map(|b| b + update.bytes);
@@ -180,9 +192,10 @@ impl OwnedPartitions {
 mod tests {
     use super::super::super::batch::PositionUpdate;
     use super::*;
-    use crate::domain::config::ArchiveConfig;
+    use crate::domain::config::{ArchiveConfig, LogKind};
 
     const SETTINGS: LogConfig = LogConfig {
+        kind: LogKind::Streams,
         partitions: 4,
         retain: 16,
         retain_bytes: 8_192,
@@ -200,6 +213,7 @@ mod tests {
         let update = PositionUpdate {
             from,
             next: from + entries,
+            topic: None,
             history: None,
             fences: BTreeMap::new(),
             bytes: entries * 100,

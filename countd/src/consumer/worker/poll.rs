@@ -15,15 +15,25 @@ use crate::domain::keys::Partition;
 use crate::log::{CountedLog, EntryKind, EventLog, LogEntry, PartitionEntries, trim_counted};
 use hashbrown::HashSet;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 
 /// How long a read blocks while there are no entries.
-const READ_TIMEOUT: Duration = Duration::from_millis(500);
+pub(super) const READ_TIMEOUT: Duration = Duration::from_millis(500);
 /// The maximum number of events that are added to a batch before it is committed if it is full.
-const MAX_ADDED: usize = 128;
+pub(super) const MAX_ADDED: usize = 128;
 /// About the length of a user in the JSON of a group.
 const USER_BYTES: usize = 20;
+
+/// Where entries come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum EntrySource {
+    /// The stream of their partition.
+    Stream,
+    /// The topic.
+    Topic,
+}
 
 /// The number of the first entries that are added at once: about [`MAX_ADDED`] events, at least one entry.
 fn first_entries(entries: &[LogEntry]) -> usize {
@@ -64,6 +74,9 @@ impl Worker {
         if self.accumulator.is_empty() {
             self.refresh_assignment().await?;
             if self.assignment.partitions().is_empty() {
+                if let Some(topic) = &mut self.topic {
+                    topic.release();
+                }
                 tokio::select! {
                     () = self.assignment.changed() => {}
                     () = tokio::time::sleep(READ_TIMEOUT) => {}
@@ -81,6 +94,9 @@ impl Worker {
             true => READ_TIMEOUT,
             false => Duration::ZERO,
         };
+        if self.topic.is_some() {
+            return self.poll_both(&offsets, timeout, stop).await;
+        }
         let reads = tokio::select! {
             reads = self.log.read(&from, self.read_limit.get(), timeout) => reads?,
             _ = stop.wait_for(|stop| *stop) => return Ok(Duration::ZERO),
@@ -90,8 +106,13 @@ impl Worker {
         let is_idle = reads.is_empty();
         let is_blocked = self.renumber_foreign_ids(&reads).await;
         self.aggregate(reads, &offsets).await?;
+        self.flush_if_due(is_idle).await?;
+        Ok(self.next_delay(is_blocked, is_caught_up))
+    }
+
+    /// Flushes the accumulator if it is due, and trims logs.
+    pub(super) async fn flush_if_due(&mut self, is_idle: bool) -> Result<(), StoreError> {
         let settings = &self.catalog.config.consumer;
-        let linger = Duration::from_millis(settings.linger_ms);
         let progress = (self.has_caught_up, is_idle);
         let hot_age_ms = self.catalog.config.hot.max_batch_age_ms;
         if (self.accumulator).should_flush(settings, hot_age_ms, progress) {
@@ -100,16 +121,22 @@ impl Worker {
         }
         let overdue = self.partitions.overdue(&self.catalog.config.log);
         self.trim(overdue).await;
-        Ok(match (is_blocked, is_caught_up) {
+        Ok(())
+    }
+
+    /// The delay before the next poll.
+    pub(super) fn next_delay(&self, is_blocked: bool, is_caught_up: bool) -> Duration {
+        match (is_blocked, is_caught_up) {
             (true, _) => READ_TIMEOUT,
-            (false, true) => linger,
+            (false, true) => Duration::from_millis(self.catalog.config.consumer.linger_ms),
             (false, false) => Duration::ZERO,
-        })
+        }
     }
 
     /// Trims logs. A failure has no consequences: later entries of the partition are trimmed, too.
     pub(super) async fn trim(&self, logs: Vec<CountedLog>) {
-        if self.store.layout().archives {
+        // The archiver and the publisher trim what they have read.
+        if self.store.layout().archives || self.topic.is_some() {
             return;
         }
         if let Err(error) = trim_counted(&self.store, &logs).await {
@@ -144,7 +171,8 @@ impl Worker {
         assigned.retain(|partition| !health.has_failed(*partition, PartitionPart::Log));
         self.partitions.retain(|p| assigned.contains(&p));
         self.accumulator.retain(|p| assigned.contains(&p));
-        self.partitions.validate(&self.store).await?;
+        let with_topic = self.topic.is_some();
+        self.partitions.validate(&self.store, with_topic).await?;
         let added = assigned.into_iter();
         let mut added: Vec<Partition> = added.filter(|p| !self.partitions.contains(*p)).collect();
         if added.is_empty() {
@@ -161,6 +189,9 @@ impl Worker {
                 Ok(mut position) => {
                     position.history = Some(history);
                     self.partitions.insert(partition, position);
+                    if let Some(topic) = &mut self.topic {
+                        topic.forget_reads();
+                    }
                 }
                 Err(reason) => {
                     self.health.fail(partition, PartitionPart::Log, &reason);
@@ -173,7 +204,7 @@ impl Worker {
 
     /// Renumbers the logs in which the next entry has a foreign ID, so that it can be read. Returns whether a retry is needed
     /// because a log cannot be renumbered now. Other partitions continue.
-    async fn renumber_foreign_ids(&self, reads: &[PartitionEntries]) -> bool {
+    pub(super) async fn renumber_foreign_ids(&self, reads: &[PartitionEntries]) -> bool {
         let mut is_blocked = false;
         for read in reads {
             if !(read.ends_at_foreign_id && read.entries.is_empty()) {
@@ -199,7 +230,7 @@ impl Worker {
     }
 
     /// Adds the entries read from these offsets to the accumulator.
-    async fn aggregate(
+    pub(super) async fn aggregate(
         &mut self,
         reads: Vec<PartitionEntries>,
         offsets: &BTreeMap<Partition, u64>,
@@ -228,7 +259,10 @@ impl Worker {
 
     /// Records the *once* metrics of which entries are events without facts, before the first one is counted. Returns whether there were
     /// any: the worker then has to follow the changed layout, and the entries are read again.
-    async fn record_external(&self, entries: &[DecodedEntry]) -> Result<bool, StoreError> {
+    pub(super) async fn record_external(
+        &self,
+        entries: &[DecodedEntry],
+    ) -> Result<bool, StoreError> {
         let (metrics, layout) = (&self.catalog.config.metrics, self.store.layout());
         let mut is_recorded = false;
         for entry in entries {
@@ -247,16 +281,48 @@ impl Worker {
         Ok(is_recorded)
     }
 
+    /// Replaces the schemas that events name by those that have the columns of their counters. Returns false if the worker has to follow a
+    /// changed layout first; the entries are then read again.
+    async fn use_columns(&self, entries: &mut [DecodedEntry]) -> Result<bool, StoreError> {
+        let config = &self.catalog.config;
+        if entries.iter().any(|entry| entry.names_other_schema(config)) {
+            // An event that names a schema whose migration has begun is newer than that stage, and so is what is read now.
+            let refreshed = self.store.refresh_layout().await;
+            refreshed.map_err(|error| StoreError::Unexpected(error.to_string()))?;
+            if !Arc::ptr_eq(&self.store.layout(), self.locator.layout()) {
+                return Ok(false);
+            }
+        }
+        for entry in entries {
+            entry.use_columns(config, self.locator.layout());
+        }
+        Ok(true)
+    }
+
     /// Adds entries of a partition to its group, and commits the group if it is full.
     async fn add_entries(
         &mut self,
         partition: Partition,
-        mut entries: Vec<LogEntry>,
+        entries: Vec<LogEntry>,
     ) -> Result<(), StoreError> {
-        let mut decoded: Vec<DecodedEntry> = entries.iter().map(decode).collect();
+        let decoded: Vec<DecodedEntry> = entries.iter().map(decode).collect();
+        self.add_decoded((partition, EntrySource::Stream), entries, decoded)
+            .await
+    }
+
+    /// Adds decoded entries of a partition to its group, and commits the group if it is full.
+    pub(super) async fn add_decoded(
+        &mut self,
+        (partition, source): (Partition, EntrySource),
+        mut entries: Vec<LogEntry>,
+        mut decoded: Vec<DecodedEntry>,
+    ) -> Result<(), StoreError> {
         // The rest is read again.
         decoded.truncate(limit_facts(&decoded));
         entries.truncate(decoded.len());
+        if !self.use_columns(&mut decoded).await? {
+            return Ok(());
+        }
         reread_facts(&self.store, &self.catalog.config, &mut decoded).await?;
         if self.record_external(&decoded).await? {
             return Ok(());
@@ -282,10 +348,18 @@ impl Worker {
             holds_dead_letters: dead_letter_failure.is_some(),
         };
         let mut aggregator = Aggregator::new(rules, &mut group.batch);
-        let held = aggregator.add_entries((partition, position), entries, &decoded);
+        let at = (partition, position);
+        let held = match source {
+            EntrySource::Stream => aggregator.add_entries(at, entries, &decoded),
+            EntrySource::Topic => aggregator.add_records(at, entries, &decoded),
+        };
         if let (Some(HeldEntry { offset, reason }), Some(failure)) = (held, dead_letter_failure) {
+            let entry = match source {
+                EntrySource::Stream => format!("entry 0-{offset}"),
+                EntrySource::Topic => format!("record {offset} of the topic"),
+            };
             let reason = format!(
-                "entry 0-{offset} cannot be counted ({reason}), and its dead letter cannot be written: {failure}"
+                "{entry} cannot be counted ({reason}), and its dead letter cannot be written: {failure}"
             );
             let health = &self.health;
             health.fail(partition, PartitionPart::DeadLetters, &reason);

@@ -61,7 +61,9 @@ impl Worker {
         } = group;
         let positions = &batch.positions;
         batch.tables.require(|schema, etype, partition| {
-            let has_counted = positions.get(&partition).is_some_and(|of| of.from > 1);
+            let has_counted = positions
+                .get(&partition)
+                .is_some_and(|of| of.from > 1 || of.topic.is_some_and(|topic| topic.from > 0));
             has_counted
                 && self.repaired_types.contains(etype)
                 && !repaired_keys.contains_key(&keys.table(schema, etype, partition))

@@ -43,6 +43,7 @@ impl Worker {
                 }
             }
         }
+        self.advance_idle(true);
         if let Err(error) = self.flush().await {
             tracing::warn!(%error, "cannot flush before stopping; the next owner reads the entries again");
         }

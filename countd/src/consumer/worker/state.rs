@@ -4,10 +4,12 @@ use super::super::accumulator::Accumulator;
 use super::super::assignment::{AssignedPartitions, WorkerAssignment};
 use super::super::change_streams::ChangeStreams;
 use super::super::outbox_relay::OutboxRelay;
+use super::super::topic_lag::WatchedTopic;
 use super::blocked::BlockedPartitions;
 use super::partitions::OwnedPartitions;
 use super::read_limit::ReadLimit;
 use super::repaired_types::repaired_types;
+use super::topic::WorkerTopic;
 use crate::domain::health::Health;
 use crate::domain::ids::Name;
 use crate::domain::keys::Partition;
@@ -31,6 +33,8 @@ pub struct Shared {
     pub counted: HotEntities,
     /// The hot entities of all processes.
     pub hot: HotList,
+    /// The topic, if the log is in Kafka.
+    pub topic: Option<WatchedTopic>,
 }
 
 /// A task that reads and commits some of the process's partitions.
@@ -47,6 +51,8 @@ pub struct Worker {
     pub(super) hot: HotList,
     pub(super) health: Health,
     pub(super) log: Streams,
+    /// The topic, if the log is in Kafka.
+    pub(super) topic: Option<WorkerTopic>,
     pub(super) assignment: WorkerAssignment,
     pub(super) outbox_relay: OutboxRelay,
     pub(super) partitions: OwnedPartitions,
@@ -68,6 +74,7 @@ impl Worker {
             health,
             counted,
             hot,
+            topic,
         }: Shared,
         number: usize,
         assigned: AssignedPartitions,
@@ -79,7 +86,16 @@ impl Worker {
         let log = || Streams::new(store.clone(), &catalog.config);
         Worker {
             log: log(),
-            assignment: WorkerAssignment::new(store.clone(), assigned, number, settings.workers),
+            assignment: WorkerAssignment::new(
+                store.clone(),
+                assigned,
+                number,
+                (
+                    settings.workers,
+                    topic.as_ref().map(WatchedTopic::partitions),
+                ),
+            ),
+            topic: topic.map(|topic| WorkerTopic::new(topic, number, log())),
             outbox_relay: OutboxRelay::start(store.clone(), log(), health.clone()),
             partitions: OwnedPartitions::new(),
             accumulator: Accumulator::new(store.keys()),

@@ -6,6 +6,7 @@ use super::environment::Environment;
 use super::error::{ConfigError, invalid};
 use super::hot::HotConfig;
 use super::http::HttpConfig;
+use super::kafka::KafkaConfig;
 use super::limits::LimitsConfig;
 use super::metrics::{FactKind, MetricsConfig, USER};
 use super::monitor::MonitorConfig;
@@ -18,10 +19,11 @@ use super::relay::RelayConfig;
 use super::schemas::{self, SchemaConfig};
 use super::sections::{
     ChangesConfig, ConsumerConfig, DEMO_METRICS, DEMO_TYPE, DeadLettersConfig, DedupConfig,
-    FactsConfig, LogConfig, TRUNCATED_PAYLOAD_BYTES,
+    FactsConfig, LogConfig, LogKind, TRUNCATED_PAYLOAD_BYTES,
 };
 use super::sink::SinkConfig;
 use super::storage::EntityConfig;
+use super::tracing::TracingConfig;
 use super::users::UsersConfig;
 use crate::domain::ids::Name;
 use crate::domain::keys::MAX_PARTITIONS;
@@ -57,6 +59,8 @@ pub struct Config {
     pub limits: LimitsConfig,
     /// The event log.
     pub log: LogConfig,
+    /// The topic of events.
+    pub kafka: KafkaConfig,
     /// The consumer of the log.
     pub consumer: ConsumerConfig,
     /// Dead letters.
@@ -75,6 +79,8 @@ pub struct Config {
     pub prefilter: PrefilterConfig,
     /// The state of Redis and of the logs in the metrics.
     pub monitor: MonitorConfig,
+    /// Traces of OpenTelemetry.
+    pub tracing: TracingConfig,
     /// The reconciliation of counters.
     pub reconcile: ReconcileConfig,
     /// The audit of corrections.
@@ -192,6 +198,7 @@ impl Config {
         self.reconcile.validate()?;
         self.hot.validate()?;
         self.monitor.validate()?;
+        self.tracing.validate()?;
         self.prefilter.validate(self.log.retain)?;
         self.validate_consumer()?;
         if self.dead.payload_bytes > TRUNCATED_PAYLOAD_BYTES {
@@ -203,6 +210,8 @@ impl Config {
             return Err(invalid("log.partitions", problem));
         }
         self.log.archive.validate()?;
+        self.kafka.validate()?;
+        self.validate_log_kind()?;
         self.relay.validate()?;
         self.sink
             .validate(|etype| self.schema_of(etype), &self.metrics)?;
@@ -231,6 +240,26 @@ impl Config {
         self.metrics
             .validate(|etype| self.schema_of(etype).is_some(), &self.users)?;
         self.validate_ranks()
+    }
+
+    /// The archive and the sink read streams, which have no repeatable events with Kafka.
+    fn validate_log_kind(&self) -> Result<(), ConfigError> {
+        if self.log.kind == LogKind::Streams {
+            return Ok(());
+        }
+        let excluded = [
+            ("log.archive.dir", self.log.archive.dir().is_some()),
+            ("sink.url", !self.sink.url.expose().is_empty()),
+        ];
+        if let Some((setting, _)) = excluded.into_iter().find(|(_, is_set)| *is_set) {
+            let problem = "not with log.kind = \"kafka\": events in the topic would be missing";
+            return Err(invalid(setting, problem));
+        }
+        if !self.log.partitions.is_power_of_two() {
+            let problem = "must be a power of two with log.kind = \"kafka\"";
+            return Err(invalid("log.partitions", problem));
+        }
+        Ok(())
     }
 
     fn require_positive(&self) -> Result<(), ConfigError> {

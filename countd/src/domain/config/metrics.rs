@@ -216,6 +216,11 @@ impl Metric {
         feeds.filter_map(|feed| (feed.of == Role::Author).then_some(&feed.counter))
     }
 
+    /// Whether stored data has the name of the metric: facts, counts by day, or what authors were credited with.
+    pub fn is_bound_to_name(&self) -> bool {
+        self.nature == Nature::Once || self.daily || self.author_counters().next().is_some()
+    }
+
     /// The number of newest facts whose times are kept.
     pub fn latest(&self) -> u32 {
         self.latest.unwrap_or(DEFAULT_LATEST)

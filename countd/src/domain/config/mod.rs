@@ -9,6 +9,7 @@ mod environment;
 mod error;
 mod hot;
 mod http;
+mod kafka;
 mod limits;
 mod load;
 mod metrics;
@@ -26,6 +27,7 @@ mod sentinel;
 mod sink;
 mod storage;
 mod tls;
+mod tracing;
 mod type_rankings;
 mod users;
 
@@ -36,6 +38,7 @@ pub use days::DaysConfig;
 pub use error::ConfigError;
 pub use hot::HotConfig;
 pub use http::{CorsConfig, HttpConfig, HttpTlsConfig};
+pub use kafka::{KafkaConfig, LostRecords};
 pub use limits::{LimitConfig, LimitsConfig};
 pub use load::{Config, DEFAULTS};
 pub use metrics::{
@@ -53,11 +56,12 @@ pub use schemas::SchemaConfig;
 pub use secret::Secret;
 pub use sections::{
     ChangesConfig, ConsumerConfig, DEMO_METRICS, DEMO_TYPE, DeadLettersConfig, DedupConfig,
-    EventIds, FactsConfig, LogConfig, TRUNCATED_PAYLOAD_BYTES,
+    EventIds, FactsConfig, LogConfig, LogKind, TRUNCATED_PAYLOAD_BYTES,
 };
 pub use sentinel::SentinelConfig;
 pub use sink::{CountTable, DetailTable, SinkConfig};
 pub use storage::{EntityConfig, Storage};
+pub use tracing::TracingConfig;
 pub use type_rankings::TypeRanking;
 pub use users::{BUILT_IN_COUNTERS, UserCounter, UsersConfig};
 

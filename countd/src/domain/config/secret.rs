@@ -9,6 +9,11 @@ use std::fmt;
 pub struct Secret(String);
 
 impl Secret {
+    /// A secret with this text.
+    pub(super) fn new(text: String) -> Secret {
+        Secret(text)
+    }
+
     /// The secret. Not for logs.
     pub fn expose(&self) -> &str {
         &self.0

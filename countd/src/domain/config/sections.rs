@@ -10,10 +10,22 @@ pub const DEMO_TYPE: &str = "note";
 /// The metrics of the demo, in the order in which it shows them.
 pub const DEMO_METRICS: [&str; 3] = ["like", "fav", "read"];
 
+/// Where events wait until they are counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LogKind {
+    /// In streams of Redis.
+    Streams,
+    /// Repeatable events in a topic of Kafka, all others in streams of Redis.
+    Kafka,
+}
+
 /// `[log]`
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LogConfig {
+    /// Where events wait until they are counted.
+    pub kind: LogKind,
     /// The number of partitions.
     pub partitions: u16,
     /// The number of committed entries that are retained in each partition.

@@ -68,7 +68,7 @@ pub enum ErrorCode {
     Stopping,
     /// The request took too long.
     Timeout,
-    /// Redis is unavailable.
+    /// Redis is unavailable, or Kafka for an event that belongs into the topic.
     Unavailable,
 }
 
@@ -145,7 +145,7 @@ impl ErrorCode {
             ErrorCode::Schema => ("schema", 503, "Schema unusable"),
             ErrorCode::Stopping => ("stopping", 503, "Process is stopping"),
             ErrorCode::Timeout => ("timeout", 503, "Request timed out"),
-            ErrorCode::Unavailable => ("unavailable", 503, "Redis unavailable"),
+            ErrorCode::Unavailable => ("unavailable", 503, "Redis or Kafka unavailable"),
         }
     }
 

@@ -126,6 +126,9 @@ pub enum Problem {
     /// The consumer has no assignment.
     #[error("the consumer has no partitions assigned: {0}")]
     NoAssignment(String),
+    /// The topic does not accept events. If it is not reachable, it may have accepted this one.
+    #[error("the event is not in the log: {0}")]
+    TopicUnavailable(String),
     /// Redis returned an error or is unavailable.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -202,7 +205,9 @@ impl Problem {
             Problem::LeaseLost => ErrorCode::Internal,
             Problem::Schema(_) => ErrorCode::Schema,
             Problem::Failed(_) | Problem::NoAssignment(_) => ErrorCode::NotCounting,
-            Problem::Store(StoreError::Unavailable(_)) => ErrorCode::Unavailable,
+            Problem::TopicUnavailable(_) | Problem::Store(StoreError::Unavailable(_)) => {
+                ErrorCode::Unavailable
+            }
             Problem::Store(StoreError::NotAcknowledged(_)) => ErrorCode::NotAcknowledged,
             Problem::Store(StoreError::WrongType(_)) => ErrorCode::Damaged,
             Problem::Store(_) => ErrorCode::Internal,

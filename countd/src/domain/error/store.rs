@@ -173,6 +173,16 @@ pub enum ConnectError {
     /// A schema is unusable, or has other counters than the configuration.
     #[error("{0}")]
     Schema(String),
+    /// The columns of the counters of a type have changed while the process ran.
+    #[error(
+        "the counters of {etype}, whose schema is {schema} for this process, have other columns now: start the process again"
+    )]
+    Columns {
+        /// The type.
+        etype: Name,
+        /// Its schema in the configuration.
+        schema: Name,
+    },
     /// The ACL of the Redis user lacks permissions.
     #[error("the user of redis.url may not use: {0}")]
     MissingPermissions(String),

@@ -5,6 +5,7 @@
 //! transaction can use them together. The keys themselves are in the other files of this module, by topic.
 
 use super::hash::crc16;
+use super::murmur2;
 use super::partition::{MAX_PARTITIONS, Partition, PartitionHash};
 use crate::domain::ids::{Entity, Id};
 
@@ -61,6 +62,16 @@ impl Keys {
     /// The partition of an entity's counters, facts and events.
     pub fn of_entity(&self, entity: &Entity) -> Partition {
         self.hash.of_entity(entity, self.partitions)
+    }
+
+    /// The partition of a record with this key, as Kafka's default partitioner chooses it among as many partitions as the data has.
+    pub fn of_record(&self, key: &[u8]) -> Partition {
+        murmur2::partition(key, self.partitions)
+    }
+
+    /// Whether the data has the partitions that Kafka's default partitioner would choose.
+    pub fn is_murmur2(&self) -> bool {
+        self.hash == PartitionHash::Murmur2
     }
 
     /// The partition of a user's counters.

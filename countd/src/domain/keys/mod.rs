@@ -27,7 +27,7 @@ pub use layout::{KeyTemplate, Keys};
 pub use location::{CounterLocation, MovingCounters, StoragePhase};
 pub(crate) use operations::{ACK, ack_key};
 pub use parse::KeyName;
-pub use partition::{MAX_PARTITIONS, Partition, PartitionHash};
+pub use partition::{MAX_PARTITIONS, Partition, PartitionHash, percentile};
 pub use users::ReverseKey;
 
 #[cfg(test)]

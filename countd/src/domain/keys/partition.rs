@@ -10,6 +10,12 @@ pub type Partition = u16;
 /// The maximum number of partitions: the number of hash slots.
 pub const MAX_PARTITIONS: u16 = SLOTS;
 
+/// The part of all entities, 0 to 99, that an ID belongs to.
+pub fn percentile(eid: &Id) -> u8 {
+    // Less than 100.
+    murmur2::partition(eid.as_str().as_bytes(), 100) as u8
+}
+
 /// The hash that determines partitions. It is part of the stored layout, since another hash would not find existing keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PartitionHash {

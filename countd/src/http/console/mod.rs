@@ -11,7 +11,6 @@ mod login;
 mod overview;
 mod reconciliation;
 mod routes;
-mod samples;
 mod trail;
 mod user;
 

@@ -2,13 +2,13 @@
 
 use super::error::ConsoleError;
 use super::layout::{Column, Section, entity_link, number, page, table};
-use super::samples;
 use crate::domain::error::{Problem, StoreError};
 use crate::http::app::App;
 use crate::http::json::Json;
 use crate::http::pages::Page;
 use crate::http::sessions::Session;
 use crate::log::{dead_letters, inspect};
+use crate::monitor::exposition;
 use crate::redis::processes::live_consumers;
 use crate::storage::hot::HotEntity;
 use axum::extract::State;
@@ -40,7 +40,7 @@ pub struct Figures {
 async fn read(app: &App) -> Result<(Figures, Vec<String>), StoreError> {
     let totals = inspect::totals(&app.store).await?;
     let consumers = live_consumers(&app.store).await?;
-    let requests = samples::sum(&app.metrics.render(), "countd_http_requests_total");
+    let requests = exposition::sum(&app.metrics.render(), "countd_http_requests_total");
     let (dead, damaged) = match dead_letters::count(&app.store).await {
         Ok(count) => (Some(count), None),
         Err(error @ StoreError::Unavailable(_)) => return Err(error),
@@ -88,7 +88,7 @@ pub async fn overview(State(app): State<App>, session: Session) -> Result<Page, 
         }
         (figure_list(&figures))
         h2 { "Differences between counters and facts" }
-        (differences(&samples::buckets(&app.metrics.render(), "countd_counter_difference")))
+        (differences(&exposition::buckets(&app.metrics.render(), "countd_counter_difference")))
         h2 { "Hot entities" }
         (hot(&hottest, app.config.hot.min_rate))
     };

@@ -5,6 +5,8 @@ use super::error::ArchiveError;
 use super::index::{Index, IndexLine};
 use super::reader::Archive;
 use crate::domain::keys::Partition;
+use crate::domain::progress::{Progress, Update};
+use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
@@ -21,7 +23,7 @@ pub enum Before {
 }
 
 /// What was deleted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct PruneReport {
     /// Chunks.
     pub chunks: usize,
@@ -36,7 +38,11 @@ pub struct PruneReport {
 ///
 /// # Errors
 /// The archive cannot be read or written, or there is no such baseline.
-pub fn prune(dir: &Path, before: &Before) -> Result<PruneReport, ArchiveError> {
+pub fn prune(
+    dir: &Path,
+    before: &Before,
+    progress: &dyn Progress,
+) -> Result<PruneReport, ArchiveError> {
     let index = Index::of(dir);
     let lock = index.lock()?;
     let archive = Archive::open(dir)?;
@@ -65,7 +71,10 @@ pub fn prune(dir: &Path, before: &Before) -> Result<PruneReport, ArchiveError> {
             *end = next.max(*end);
         }
         count += 1;
+        let update = Update::new("reading the index", count as u64, "chunks");
+        progress.update(&update.of(lines.len() as u64));
     }
+    progress.update(&Update::waiting("deleting files"));
     let mut report = PruneReport {
         chunks: count,
         ..PruneReport::default()

@@ -4,6 +4,7 @@ use crate::domain::config::Config;
 use crate::domain::error::Problem;
 use crate::facts::FactStores;
 use crate::ingest::actions::Actions;
+use crate::log::kafka::Topic;
 use crate::maintenance::jobs::Lease;
 use crate::redis::run_id::run_ids;
 use crate::redis::store::Store;
@@ -21,6 +22,8 @@ pub(super) struct Erasure {
     pub facts: FactStores,
     pub actions: Actions,
     pub authors: Authors,
+    /// The topic, if the log is in Kafka.
+    pub topic: Option<Topic>,
     /// The length of the lease of a job.
     pub lease: Duration,
 }
@@ -46,7 +49,7 @@ impl Erasure {
         Ok(run_ids(&self.store).await? != lease.job.progress.servers)
     }
 
-    pub fn new(config: Arc<Config>, store: Store) -> Erasure {
+    pub fn new(config: Arc<Config>, store: Store, topic: Option<Topic>) -> Erasure {
         let facts = FactStores::new(store.keys(), store.backend(), config.facts.shards);
         let catalog = Catalog::new(config, store.clone());
         let authors = Authors::new(store.clone());
@@ -63,6 +66,7 @@ impl Erasure {
             ),
             lease: Duration::from_millis(catalog.config.consumer.session_timeout_ms),
             authors,
+            topic,
             facts,
             catalog,
             store,

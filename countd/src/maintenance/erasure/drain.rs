@@ -1,10 +1,12 @@
 //! Waits until what a job has appended is counted.
 
 use super::context::Erasure;
+use crate::consumer::load_topic_offsets;
 use crate::domain::error::{Problem, StoreError};
 use crate::domain::keys::Partition;
 use crate::log::archive;
 use crate::log::inspect::inspect;
+use crate::log::kafka::end_offsets;
 use crate::log::sink_holds;
 use crate::maintenance::jobs::Lease;
 use std::collections::BTreeMap;
@@ -18,6 +20,9 @@ const DELAY: Duration = Duration::from_millis(50);
 /// How long a job waits without progress before it is given up for now.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// The same for the topic: under load, the positions of partitions without records advance every 30 seconds.
+const TOPIC_PATIENCE: Duration = Duration::from_secs(40);
+
 /// The part of an outbox that exists: nothing, or the sequence numbers of its first and its last entry.
 type Outbox = Option<(u64, u64)>;
 
@@ -25,13 +30,19 @@ type Outbox = Option<(u64, u64)>;
 struct Patience {
     left: (u64, u64),
     since: Instant,
+    limit: Duration,
 }
 
 impl Patience {
     fn new() -> Patience {
+        Patience::of(PATIENCE)
+    }
+
+    fn of(limit: Duration) -> Patience {
         Patience {
             left: (u64::MAX, 0),
             since: Instant::now(),
+            limit,
         }
     }
 
@@ -41,7 +52,7 @@ impl Patience {
         if left != self.left {
             (self.left, self.since) = (left, Instant::now());
         }
-        if self.since.elapsed() > PATIENCE {
+        if self.since.elapsed() > self.limit {
             return Ok(false);
         }
         lease.keep_alive().await?;
@@ -59,6 +70,9 @@ impl Erasure {
     /// there is no progress.
     pub(super) async fn drain(&self, lease: &mut Lease) -> Result<Option<String>, Problem> {
         let all = self.all_partitions();
+        if let Some(reason) = self.drain_topic(lease, &all).await? {
+            return Ok(Some(reason));
+        }
         if let Some(reason) = self.drain_logs(lease, &all).await? {
             return Ok(Some(reason));
         }
@@ -90,6 +104,53 @@ impl Erasure {
             }
         }
         self.drain_logs(lease, &all).await
+    }
+
+    /// Waits until the entries and the records that a partition has now are counted, without what they forward. Returns why not, if there is
+    /// no progress.
+    pub(super) async fn drain_partition(
+        &self,
+        lease: &mut Lease,
+        partition: Partition,
+    ) -> Result<Option<String>, Problem> {
+        if let Some(reason) = self.drain_topic(lease, &[partition]).await? {
+            return Ok(Some(reason));
+        }
+        self.drain_logs(lease, &[partition]).await
+    }
+
+    /// Waits until the records that the topic has now are counted. Returns why not, if there is no progress.
+    async fn drain_topic(
+        &self,
+        lease: &mut Lease,
+        partitions: &[Partition],
+    ) -> Result<Option<String>, Problem> {
+        let Some(topic) = &self.topic else {
+            return Ok(None);
+        };
+        let ends = match end_offsets(topic).await {
+            Ok(ends) => ends,
+            Err(error) => return Ok(Some(error.to_string())),
+        };
+        let mut patience = Patience::of(TOPIC_PATIENCE);
+        loop {
+            let positions = load_topic_offsets(&self.store, partitions).await?;
+            let mut left = (0, 0);
+            for (partition, position) in partitions.iter().zip(positions) {
+                let of_topic = usize::from(topic.identity().partition_of(*partition));
+                let end = ends.get(of_topic).copied().unwrap_or(0);
+                match position {
+                    Some(position) if position >= end => {}
+                    position => left = (left.0 + 1, left.1 + position.unwrap_or(0)),
+                }
+            }
+            if left.0 == 0 {
+                return Ok(None);
+            }
+            if !patience.wait(lease, left).await? {
+                return Ok(Some("events in the topic are not counted".to_owned()));
+            }
+        }
     }
 
     /// Waits until the entries that these logs have now are counted. Returns why not, if there is no progress.

@@ -35,7 +35,7 @@ impl Erasure {
                     "counters"
                 }
                 "counters" => {
-                    if let Some(reason) = self.drain_logs(lease, &[partition]).await? {
+                    if let Some(reason) = self.drain_partition(lease, partition).await? {
                         return Ok(Outcome::Waiting(reason));
                     }
                     lease.save().await?;
@@ -67,7 +67,10 @@ impl Erasure {
                     // In a cluster, logs of other partitions have changes of facts of their users.
                     let (partitions, reason) = match self.store.keys().tagged() {
                         true => (self.all_partitions(), self.drain(lease).await?),
-                        false => (vec![partition], self.drain_logs(lease, &[partition]).await?),
+                        false => (
+                            vec![partition],
+                            self.drain_partition(lease, partition).await?,
+                        ),
                     };
                     if let Some(reason) = reason {
                         return Ok(Outcome::Waiting(reason));

@@ -5,8 +5,11 @@ use crate::domain::config::Config;
 use crate::domain::error::{Problem, StoreError};
 use crate::domain::ids::Id;
 use crate::domain::text::brief;
+use crate::log::kafka::Topic;
 use crate::maintenance::jobs::{Jobs, Lease, Target};
 use crate::redis::store::Store;
+use crate::trace::{self, Span};
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -16,9 +19,13 @@ const POLL_DELAY: Duration = Duration::from_millis(500);
 /// The delay after which a job that waits or has failed is tried again.
 const RETRY_DELAY: Duration = Duration::from_secs(1);
 
-/// Runs jobs until `stop` turns true.
-pub async fn run(config: Arc<Config>, store: Store, mut stop: watch::Receiver<bool>) {
-    let erasure = Erasure::new(config, store.clone());
+/// Runs jobs until `stop` turns true. `topic` has events that must be counted first, if the log is in Kafka.
+pub async fn run(
+    config: Arc<Config>,
+    (store, topic): (Store, Option<Topic>),
+    mut stop: watch::Receiver<bool>,
+) {
+    let erasure = Erasure::new(config, store.clone(), topic);
     let jobs = Jobs::new(store);
     let rounds = async {
         loop {
@@ -63,10 +70,21 @@ impl Erasure {
         };
         let (id, target) = (lease.job.id.clone(), lease.job.target.clone());
         let kind = target.kind().name();
-        let attempt = match &target {
-            Target::Entity(entity) => self.erase_entity(&mut lease, entity).await,
-            Target::User(uid) => self.erase_user(&mut lease, uid).await,
+        let span = Span::root("job");
+        let attempt = async {
+            match &target {
+                Target::Entity(entity) => self.erase_entity(&mut lease, entity).await,
+                Target::User(uid) => self.erase_user(&mut lease, uid).await,
+            }
         };
+        let attempt = trace::scope(span.as_ref(), pin!(attempt)).await;
+        if let Some(span) = span {
+            span.set("countd.job.kind", kind);
+            span.set("countd.job.id", id.as_str().to_owned());
+            if attempt.is_err() {
+                span.fail("failed");
+            }
+        }
         let failure = match attempt {
             Ok(Outcome::Done) => match lease.finish().await {
                 Ok(()) => {

@@ -35,9 +35,6 @@ pub enum ImportError {
     /// A record cannot be applied.
     #[error(transparent)]
     Problem(#[from] Problem),
-    /// The source and countd differ.
-    #[error("{0} differences between the source and countd")]
-    Differences(u64),
     /// Another run of the same import has started, or the import was forgotten.
     #[error("another run of this import has started, or the import was forgotten")]
     Superseded,

@@ -9,6 +9,7 @@ use super::job::JobState;
 use super::source::{Chunks, FileSource, LiveSource, Shape};
 use crate::domain::ids::Name;
 use crate::storage::catalog::Catalog;
+use serde::Serialize;
 
 /// An import.
 #[derive(Clone)]
@@ -43,7 +44,7 @@ pub enum Source {
 }
 
 /// What an import has done.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Summary {
     /// The number of records, including those of earlier runs.
     pub records: u64,
@@ -53,6 +54,8 @@ pub struct Summary {
     pub changed: u64,
     /// The number of records that were compared with countd.
     pub verified: u64,
+    /// The number of differences that the comparison has found.
+    pub differences: u64,
 }
 
 /// Applies the records of a kind.

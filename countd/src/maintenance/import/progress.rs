@@ -1,62 +1,36 @@
-//! Progress on stderr: plain lines.
+//! The progress of a step that reads the source.
 
-use crate::domain::ids::Name;
-use std::time::{Duration, Instant};
+use crate::domain::progress::{Progress, Update};
 
-/// The time between two lines.
-const INTERVAL: Duration = Duration::from_secs(2);
-
-/// Reports progress.
-pub struct Progress {
-    name: Name,
-    step: &'static str,
-    size: Option<u64>,
-    started: Instant,
-    last: Instant,
-    /// The number of records before this run.
-    before: u64,
+/// Shows how much of the source a step has read.
+#[derive(Clone, Copy)]
+pub struct Reading<'a> {
+    /// Where it is shown.
+    pub progress: &'a dyn Progress,
+    /// The step.
+    pub step: &'static str,
+    /// The size of a file in bytes.
+    pub size: Option<u64>,
 }
 
-impl Progress {
-    /// Starts a step of an import of a file of `size` bytes. Earlier runs have processed `before` records.
-    pub fn start(name: &Name, step: &'static str, size: Option<u64>, before: u64) -> Progress {
-        let now = Instant::now();
-        Progress {
-            name: name.clone(),
-            step,
-            size,
-            started: now,
-            last: now,
-            before,
-        }
-    }
-
-    /// Prints the progress if the last line is old enough. `offset` is the number of bytes of the file so far.
-    pub fn update(&mut self, records: u64, offset: Option<u64>) {
-        if self.last.elapsed() >= INTERVAL {
-            self.last = Instant::now();
-            self.print(records, offset);
-        }
-    }
-
-    /// Prints the progress.
-    pub fn print(&self, records: u64, offset: Option<u64>) {
-        let seconds = self.started.elapsed().as_secs_f64();
-        let rate = records.saturating_sub(self.before) as f64 / seconds.max(0.001);
-        let part = match (offset, self.size) {
+impl Reading<'_> {
+    /// Shows the number of records, and of bytes of a file, that were read.
+    pub fn update(&self, records: u64, offset: Option<u64>) {
+        match (offset, self.size) {
             (Some(offset), Some(size)) => {
-                format!(", {offset} of {size} bytes")
+                let counts = [("records", records)];
+                let update = Update::new(self.step, offset, "bytes").of(size);
+                self.progress.update(&update.with(&counts));
             }
-            _ => String::new(),
-        };
-        self.note(&format!(
-            "{} {records} records{part}, {rate:.0} records/s",
-            self.step
-        ));
+            _ => {
+                let update = Update::new(self.step, records, "records");
+                self.progress.update(&update);
+            }
+        }
     }
 
-    /// Prints a line.
+    /// Reports an event.
     pub fn note(&self, text: &str) {
-        eprintln!("import {}: {text}", self.name);
+        self.progress.note(text);
     }
 }

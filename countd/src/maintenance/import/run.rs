@@ -8,12 +8,13 @@ use super::facts::FactImport;
 use super::format::Kind;
 use super::job::{Fixed, Job, JobState};
 use super::options::{Import, Source, Summary, Target};
-use super::progress::Progress;
+use super::progress::Reading;
 use super::record::Origin;
 use super::retry::retry;
 use super::source::{Chunk, Position};
 use super::verify::Verification;
 use crate::domain::config::Config;
+use crate::domain::progress::Progress;
 use crate::log::inspect::uncounted;
 use crate::redis::store::Store;
 use crate::storage::catalog::Catalog;
@@ -23,7 +24,7 @@ use std::time::Duration;
 /// The delay before the uncounted events are counted again.
 const LAG_DELAY: Duration = Duration::from_millis(500);
 
-/// Runs an import to its end.
+/// Runs an import to its end. `difference` gets the first differences that the verification finds.
 ///
 /// # Errors
 /// See [`ImportError`]. A later run with the same name continues.
@@ -31,6 +32,7 @@ pub async fn run(
     config: Arc<Config>,
     store: Store,
     import: &Import,
+    progress: &dyn Progress,
     mut difference: impl FnMut(&str),
 ) -> Result<Summary, ImportError> {
     let catalog = Catalog::new(config, store.clone());
@@ -69,7 +71,11 @@ pub async fn run(
         store: &store,
         target,
         job,
-        progress: Progress::start(&import.name, "applying", size, state.records),
+        progress: Reading {
+            progress,
+            step: "applying",
+            size,
+        },
         summary: Summary {
             records: state.records,
             skipped: state.skipped,
@@ -89,9 +95,14 @@ pub async fn run(
             mode: import.mode,
             agreement,
             applied: &job.state,
-            progress: Progress::start(&import.name, "verifying", size, 0),
+            progress: Reading {
+                progress,
+                step: "verifying",
+                size,
+            },
         };
-        run.summary.verified = verification.run(&mut difference).await?;
+        let (verified, differences) = verification.run(&mut difference).await?;
+        (run.summary.verified, run.summary.differences) = (verified, differences);
     }
     Ok(run.summary)
 }
@@ -102,7 +113,7 @@ struct Run<'a> {
     target: Target,
     /// `None` for a dry run.
     job: Option<Job>,
-    progress: Progress,
+    progress: Reading<'a>,
     summary: Summary,
     since_lag_check: u64,
 }
@@ -153,7 +164,8 @@ impl Run<'_> {
                 file.path.display()
             )));
         }
-        self.progress.print(self.summary.records, size.map(|_| end));
+        self.progress
+            .update(self.summary.records, size.map(|_| end));
         Ok(())
     }
 

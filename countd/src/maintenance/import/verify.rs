@@ -4,7 +4,7 @@ use super::counts::{Agreement, Mode};
 use super::error::ImportError;
 use super::job::JobState;
 use super::options::{Source, Target};
-use super::progress::Progress;
+use super::progress::Reading;
 use super::retry::retry;
 use super::source::{Chunk, Position};
 use super::totals::Totals;
@@ -25,7 +25,7 @@ pub struct Verification<'a> {
     /// The state of the import, which is applied.
     pub applied: &'a JobState,
     /// The progress.
-    pub progress: Progress,
+    pub progress: Reading<'a>,
 }
 
 /// Prints differences and counts them.
@@ -46,11 +46,11 @@ impl Differences<'_> {
 }
 
 impl Verification<'_> {
-    /// Compares all records. Returns their number.
+    /// Compares all records. Returns their number, and that of differences.
     ///
     /// # Errors
-    /// There are differences, the file has changed since it was applied, or reading failed.
-    pub async fn run(mut self, print: &mut dyn FnMut(&str)) -> Result<u64, ImportError> {
+    /// The file has changed since it was applied, or reading failed.
+    pub async fn run(mut self, print: &mut dyn FnMut(&str)) -> Result<(u64, u64), ImportError> {
         let mut differences = Differences { print, count: 0 };
         let parts = match (self.target, self.source) {
             (Target::Counts(_) | Target::Authors(_), Source::File(_)) => {
@@ -62,10 +62,7 @@ impl Verification<'_> {
         for part in 0..parts {
             verified = self.read(part, parts, &mut differences).await?;
         }
-        match differences.count {
-            0 => Ok(verified),
-            count => Err(ImportError::Differences(count)),
-        }
+        Ok((verified, differences.count))
     }
 
     /// Reads the source once.
@@ -112,7 +109,7 @@ impl Verification<'_> {
             Target::Facts(_) => Vec::new(),
         };
         differences.add(&found);
-        self.progress.print(records, offset);
+        self.progress.update(records, offset);
         Ok(records)
     }
 

@@ -5,17 +5,19 @@ use super::error::{RebuildError, panicked};
 use super::observe::Observer;
 use super::pages::{Mode, Pages};
 use super::report::Report;
-use super::run::{Progress, Run};
+use super::run::Run;
 use super::shadow::{Additions, Shadows, Sums};
 use super::state::{self, State};
 use crate::domain::config::Config;
 use crate::domain::ids::Entity;
 use crate::domain::keys::Partition;
+use crate::domain::progress::{Progress, Update};
 use crate::log::Streams;
 use crate::log::archive::{Baseline, BaselinePage, BaselineWriter, check_owner};
 use crate::maintenance::storage::Lease;
 use crate::redis::store::Store;
 use crate::storage::catalog::Catalog;
+use serde::Serialize;
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
@@ -23,7 +25,7 @@ use std::time::Instant;
 use tokio::task::spawn_blocking;
 
 /// A new baseline.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct BaselineReport {
     /// Its name.
     pub name: String,
@@ -39,7 +41,7 @@ pub async fn take_baseline(
     store: &Store,
     config: &Arc<Config>,
     dir: &Path,
-    progress: Progress<'_>,
+    progress: &dyn Progress,
 ) -> Result<BaselineReport, RebuildError> {
     store.refresh_layout().await?;
     if !store.layout().archives {
@@ -129,7 +131,8 @@ impl Run<'_> {
             }
             entities += page.rows.len() as u64;
             self.shadows.add(additions(page)).await?;
-            (self.progress)("reading the baseline", entities, None);
+            let update = Update::new("reading the baseline", entities, "entities");
+            self.progress.update(&update);
             self.beat().await?;
         };
         if offsets.len() != usize::from(self.store.keys().partitions()) {

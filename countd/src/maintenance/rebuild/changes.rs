@@ -60,7 +60,12 @@ impl Changes {
 
     /// The index of a metric that is rebuilt, in a schema.
     async fn index(&mut self, schema: &Name, metric: &Name) -> Result<Option<usize>, RebuildError> {
-        let name = self.catalog.config.metrics.resolve(metric.as_str());
+        let (metrics, layout) = (&self.catalog.config.metrics, self.store.layout());
+        let name = metrics.resolve(metric.as_str());
+        let name = match metrics.get(name) {
+            Some(_) => name,
+            None => layout.column_name(schema, name),
+        };
         let Some(name) = self.metrics.get(name) else {
             return Ok(None);
         };
@@ -134,7 +139,9 @@ impl Changes {
         event: Event,
     ) -> Result<Vec<Change>, RebuildError> {
         let home = self.store.keys().of_entity(&event.entity);
-        let schema = schema_id(&event, &self.catalog.config).cloned();
+        let layout = self.store.layout();
+        let schema = schema_id(&event, &self.catalog.config);
+        let schema = schema.map(|schema| layout.columns_of(&event.entity.etype, schema).clone());
         // Users have no counters of metrics, whatever a foreign event says.
         let is_of_entity = home == record.partition && event.entity.etype.as_str() != USER;
         let (true, true, Some(schema)) = (is_of_entity, event.is_in_range(), schema) else {

@@ -30,9 +30,9 @@ mod state;
 pub use baseline::{BaselineReport, take_baseline};
 pub use error::RebuildError;
 pub use report::{MetricReport, Report};
-pub use run::Progress;
 
 use crate::domain::config::Config;
+use crate::domain::progress::{Progress, Silent};
 use crate::log::Streams;
 use crate::log::archive::check_owner;
 use crate::maintenance::storage::Lease;
@@ -100,7 +100,7 @@ pub async fn rebuild(
     store: &Store,
     config: &Arc<Config>,
     options: &Options,
-    progress: Progress<'_>,
+    progress: &dyn Progress,
 ) -> Result<Report, RebuildError> {
     let report = rebuild_unless_ended(store, config, (options, None), progress).await?;
     Ok(report.unwrap_or_default())
@@ -111,7 +111,7 @@ async fn rebuild_unless_ended(
     store: &Store,
     config: &Arc<Config>,
     (options, ended): (&Options, Option<u64>),
-    progress: Progress<'_>,
+    progress: &dyn Progress,
 ) -> Result<Option<Report>, RebuildError> {
     store.refresh_layout().await?;
     let lease = Lease::acquire(store, || ()).await?;
@@ -134,7 +134,7 @@ async fn run(
     config: &Arc<Config>,
     options: &Options,
     lease: Lease,
-    progress: Progress<'_>,
+    progress: &dyn Progress,
 ) -> Result<Report, RebuildError> {
     if !store.layout().archives {
         return Err(RebuildError::Refused(
@@ -214,13 +214,12 @@ pub async fn run_at_start(config: Arc<Config>, store: Store, mut stopping: watch
     };
     let mut ended = None;
     loop {
-        let mut progress = |step: &str, done, all| tracing::debug!(step, done, all, "rebuild");
         let attempt = async {
             let ended = match ended {
                 Some(ended) => ended,
                 None => *ended.insert(state::ended_rebuilds(&store).await?),
             };
-            rebuild_unless_ended(&store, &config, (&options, Some(ended)), &mut progress).await
+            rebuild_unless_ended(&store, &config, (&options, Some(ended)), &Silent).await
         };
         let result = tokio::select! {
             result = attempt => result,

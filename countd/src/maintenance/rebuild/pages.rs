@@ -9,6 +9,7 @@ use super::run::Run;
 use crate::domain::error::StoreError;
 use crate::domain::ids::{Entity, Id, Name};
 use crate::domain::keys::{CounterLocation, Partition};
+use crate::domain::progress::Update;
 use crate::log::archive::BaselineWriter;
 use crate::storage::locator::Locator;
 use std::collections::BTreeMap;
@@ -272,7 +273,8 @@ impl<'r, 'a> Pages<'r, 'a> {
         self.entities += entities.len() as u64;
         // Objects are not counted before.
         let all = (self.entities <= self.rows).then_some(self.rows);
-        (self.run.progress)("reading counters", self.entities, all);
+        let update = Update::new("reading counters", self.entities, "entities");
+        self.run.progress.update(&update.of(all));
         self.run.beat().await
     }
 }

@@ -5,6 +5,7 @@ use super::run::Run;
 use super::shadow::Additions;
 use super::state;
 use crate::domain::keys::Partition;
+use crate::domain::progress::Update;
 use crate::log::archive::ArchiveError;
 use crate::log::archive::{Archive, Record};
 use std::collections::BTreeMap;
@@ -124,7 +125,8 @@ impl Run<'_> {
             let records = chunk.await.map_err(panicked)??;
             self.replay_records(&records, until).await?;
             done += archive.lines()[at].entries;
-            (self.progress)(step, done, Some(total));
+            self.progress
+                .update(&Update::new(step, done, "entries").of(total));
             self.beat().await?;
         }
         Ok(())

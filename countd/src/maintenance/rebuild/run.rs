@@ -5,6 +5,7 @@ use super::observe::Observer;
 use super::report::Report;
 use super::shadow::Shadows;
 use super::state::{self, State};
+use crate::domain::progress::Progress;
 use crate::maintenance::storage::Lease;
 use crate::redis::store::Store;
 use crate::storage::catalog::Catalog;
@@ -12,9 +13,6 @@ use std::time::{Duration, Instant};
 
 /// The interval in which holds are renewed.
 const BEAT: Duration = Duration::from_secs(10);
-
-/// Gets each step, and how much of it is done: the number of entries or entities, and the number of all, if it is known.
-pub type Progress<'a> = &'a mut (dyn FnMut(&str, u64, Option<u64>) + Send);
 
 /// A rebuild in progress.
 pub(super) struct Run<'a> {
@@ -25,7 +23,7 @@ pub(super) struct Run<'a> {
     pub shadows: Shadows,
     pub observer: Observer,
     pub renewed: Instant,
-    pub progress: Progress<'a>,
+    pub progress: &'a dyn Progress,
     pub report: Report,
 }
 

@@ -8,6 +8,7 @@ use crate::domain::error::{ConnectError, StoreError};
 use crate::domain::event::CheckMode;
 use crate::domain::ids::{Entity, Id, Name};
 use crate::domain::keys::{Partition, StoragePhase};
+use crate::domain::progress::{Progress, Update};
 use crate::log::inspect::inspect;
 use crate::maintenance::pace::Pace;
 use crate::maintenance::report::Report;
@@ -24,6 +25,8 @@ pub(super) const PERMISSIONS: &[&str] = &["HGETALL {report}", "DEL {report}"];
 const SOURCE: &str = "reconcile";
 /// The number of entities that are compared at once.
 const PAGE: usize = 200;
+/// The maximum number of keys of a node that a sample visits for each of its entities.
+const KEYS_OF_SAMPLE: u64 = 50;
 /// The number of counters whose checks wait for the consumers.
 pub(super) const MAX_WAITING: usize = 2_000;
 /// The interval between two looks at the positions.
@@ -42,10 +45,23 @@ pub enum Scope {
     Entity(Entity),
     /// Those of a user.
     User(Id),
+    /// Those of the entities of some types.
+    Types(Vec<Name>),
+    /// Those of about this many entities of some types, in partitions chosen at random.
+    Sample(Vec<Name>, usize),
 }
 
-/// Gets each step, and how much of it is done: the number of entities or keys, and about the number of all, if it is known.
-pub type Progress<'a> = &'a mut (dyn FnMut(&str, u64, Option<u64>) + Send);
+impl Scope {
+    /// Whether entities of a type are compared.
+    fn has_type(&self, etype: &Name) -> bool {
+        match self {
+            Scope::All => true,
+            Scope::Entity(entity) => entity.etype == *etype,
+            Scope::Types(types) | Scope::Sample(types, _) => types.contains(etype),
+            Scope::User(_) => false,
+        }
+    }
+}
 
 /// Why counters cannot be compared.
 #[derive(Debug, thiserror::Error)]
@@ -70,6 +86,7 @@ impl From<RedisError> for ReconcileError {
 /// A run of the command.
 pub(super) struct Run<'a> {
     pub(super) context: &'a Context,
+    scope: &'a Scope,
     pub(super) comparer: Comparer,
     pub(super) mode: CheckMode,
     pub(super) report: Id,
@@ -77,7 +94,7 @@ pub(super) struct Run<'a> {
     /// The number of rows and keys that were visited, and of all when the run began.
     visited: u64,
     all: Option<u64>,
-    pub(super) progress: Progress<'a>,
+    pub(super) progress: &'a dyn Progress,
 }
 
 /// Compares counters with their facts, and does with differences what `mode` says. Consumers have to run: they compare the counters that
@@ -89,7 +106,7 @@ pub async fn reconcile(
     context: &Context,
     scope: &Scope,
     mode: CheckMode,
-    progress: Progress<'_>,
+    progress: &dyn Progress,
 ) -> Result<Report, ReconcileError> {
     context.store.refresh_layout().await?;
     refuse_moving(context, scope)?;
@@ -109,6 +126,7 @@ pub async fn reconcile(
     };
     let mut run = Run {
         context,
+        scope,
         comparer: Comparer::new(context, settings),
         mode,
         report,
@@ -119,12 +137,18 @@ pub async fn reconcile(
     };
     match scope {
         Scope::Entity(entity) => run.check(std::slice::from_ref(entity)).await?,
-        Scope::All => {
+        Scope::All | Scope::Types(_) => {
             run.all = Some(run.count().await?);
             if context.store.backend() == CounterBackend::Module {
-                run.check_rows().await?;
+                run.check_rows(usize::MAX).await?;
             }
-            run.check_keys().await?;
+            run.check_keys(usize::MAX).await?;
+        }
+        Scope::Sample(_, size) => {
+            if context.store.backend() == CounterBackend::Module {
+                run.check_rows(*size).await?;
+            }
+            run.check_keys(*size).await?;
         }
         Scope::User(uid) => run.check_users(Some(uid)).await?,
     }
@@ -138,11 +162,7 @@ pub async fn reconcile(
 fn refuse_moving(context: &Context, scope: &Scope) -> Result<(), ReconcileError> {
     let layout = context.store.layout();
     let types = context.catalog.config.entities.keys();
-    let mut types = types.filter(|etype| match scope {
-        Scope::All => true,
-        Scope::Entity(entity) => entity.etype == **etype,
-        Scope::User(_) => false,
-    });
+    let mut types = types.filter(|etype| scope.has_type(etype));
     let is_of_users = matches!(scope, Scope::All | Scope::User(_));
     if is_of_users && layout.storage_of_users() == StoragePhase::Moving {
         return Err(ReconcileError::Refused(
@@ -162,7 +182,8 @@ impl Run<'_> {
     pub(super) fn show(&mut self, step: &str) {
         // Rows and keys may appear meanwhile.
         let all = self.all.map(|all| all.max(self.visited));
-        (self.progress)(step, self.visited, all);
+        let update = Update::new(step, self.visited, "keys and rows").of(all);
+        self.progress.update(&update);
     }
 
     /// The number of rows and keys.
@@ -174,7 +195,8 @@ impl Run<'_> {
         let has_tables = context.store.backend() == CounterBackend::Module;
         for partition in (0..context.store.keys().partitions()).filter(|_| has_tables) {
             for (etype, entity) in &context.catalog.config.entities {
-                if self.comparer.planner.of_type(etype).await?.is_some() {
+                let is_compared = self.scope.has_type(etype);
+                if is_compared && self.comparer.planner.of_type(etype).await?.is_some() {
                     let sweep = RowSweep::new(context, (&entity.schema, etype), partition);
                     all += sweep.row_count().await?;
                 }
@@ -193,19 +215,33 @@ impl Run<'_> {
         Ok(())
     }
 
-    async fn check_rows(&mut self) -> Result<(), ReconcileError> {
+    /// Compares the counters in rows, of all entities or of about `limit`.
+    async fn check_rows(&mut self, limit: usize) -> Result<(), ReconcileError> {
         let context = self.context;
-        for partition in 0..context.store.keys().partitions() {
+        let mut partitions: Vec<Partition> = (0..context.store.keys().partitions()).collect();
+        if limit < usize::MAX {
+            fastrand::shuffle(&mut partitions);
+        }
+        // A sample has rows of many partitions.
+        let page = PAGE.min(limit.div_ceil(partitions.len())).max(1);
+        let is_sample = limit < usize::MAX;
+        let mut left = limit;
+        for partition in partitions {
             for (etype, entity) in &context.catalog.config.entities {
-                if self.comparer.planner.of_type(etype).await?.is_none() {
+                let is_compared = self.scope.has_type(etype);
+                if !is_compared || self.comparer.planner.of_type(etype).await?.is_none() {
                     continue;
                 }
                 let mut sweep = RowSweep::new(context, (&entity.schema, etype), partition);
                 loop {
-                    let (entities, is_last) = sweep.next(PAGE).await?;
+                    let (entities, is_last) = sweep.next(page).await?;
                     self.visited += entities.len() as u64;
                     self.check(&entities).await?;
-                    if is_last {
+                    left = left.saturating_sub(entities.len());
+                    if left == 0 {
+                        return Ok(());
+                    }
+                    if is_last || is_sample {
                         break;
                     }
                 }
@@ -214,16 +250,26 @@ impl Run<'_> {
         Ok(())
     }
 
-    async fn check_keys(&mut self) -> Result<(), ReconcileError> {
+    /// Compares the counters of entities that have keys of their own, of all or of about `limit`.
+    async fn check_keys(&mut self, limit: usize) -> Result<(), ReconcileError> {
+        let mut left = limit;
         for (node, server) in self.context.store.servers()?.into_iter().enumerate() {
             // The cursor is not saved, so the number does not matter.
             let mut sweep = KeySweep::new(self.context, server, node as Partition).await?;
+            // A sample does not go through all keys to find the few of its types.
+            let mut keys_left = (limit as u64).saturating_mul(KEYS_OF_SAMPLE);
             loop {
                 let page = sweep.next(PAGE).await?;
-                let is_last = page.is_last;
+                keys_left = keys_left.saturating_sub(page.keys);
+                let is_last = page.is_last || keys_left == 0;
                 self.visited += page.keys;
-                let entities = self.comparer.entities_to_compare(page).await?;
+                let mut entities = self.comparer.entities_to_compare(page).await?;
+                entities.retain(|entity| self.scope.has_type(&entity.etype));
                 self.check(&entities).await?;
+                left = left.saturating_sub(entities.len());
+                if left == 0 {
+                    return Ok(());
+                }
                 if is_last {
                     break;
                 }

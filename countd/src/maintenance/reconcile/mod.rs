@@ -18,7 +18,7 @@ mod users;
 
 pub use super::report::{MetricReport, Report};
 pub use crate::repair::settle;
-pub use command::{Progress, ReconcileError, Scope, reconcile};
+pub use command::{ReconcileError, Scope, reconcile};
 pub use context::Context;
 pub use drift::Drifting;
 pub use keys::SavedKeySweep;

@@ -9,6 +9,7 @@ use super::command::{MAX_WAITING, POLL, ReconcileError, Run};
 use crate::domain::error::StoreError;
 use crate::domain::event::CheckMode;
 use crate::domain::ids::{Id, Name};
+use crate::domain::progress::Update;
 use crate::log::Streams;
 use crate::maintenance::report::Report;
 use crate::maintenance::sums::{
@@ -70,7 +71,8 @@ impl Run<'_> {
             Some(uid) => users.sums.check_followers_of(&mut pass, uid).await?,
             None => {
                 while users.sums.next_followers(&mut pass).await? {
-                    (self.progress)("comparing users", pass.users, None);
+                    let update = Update::new("comparing users", pass.users, "users");
+                    self.progress.update(&update);
                     if pass.suspects >= MAX_WAITING {
                         self.collect_followers(users, &mut pass).await?;
                     }
@@ -122,7 +124,7 @@ impl Run<'_> {
         uid: Option<&Id>,
     ) -> Result<(), ReconcileError> {
         let of = &users.transposition;
-        (self.progress)("comparing users with their facts", 0, None);
+        self.waits("comparing users with their facts");
         let mut found = match uid {
             Some(uid) => of.check_user(uid, self.mode).await?,
             None => of.check_all_users(self.mode, &users.stop).await?,
@@ -154,7 +156,7 @@ impl Run<'_> {
         uid: Option<&Id>,
         mode: CheckMode,
     ) -> Result<UsersReport, ReconcileError> {
-        (self.progress)("comparing users with their facts again", 0, None);
+        self.waits("comparing users with their facts again");
         let of = &users.transposition;
         Ok(match uid {
             Some(uid) => of.check_user(uid, mode).await?,
@@ -240,6 +242,11 @@ impl Run<'_> {
         Ok(())
     }
 
+    /// Shows a step of which it is not known how much is done.
+    fn waits(&self, step: &str) {
+        self.progress.update(&Update::waiting(step));
+    }
+
     /// Works under a lock that another process may have for a while.
     async fn locked<T, F>(
         &mut self,
@@ -250,12 +257,12 @@ impl Run<'_> {
     where
         F: Future<Output = Result<T, StoreError>>,
     {
-        (self.progress)(step, 0, None);
+        self.waits(step);
         loop {
             if let Some(result) = lock.run(work()).await? {
                 return Ok(result);
             }
-            (self.progress)("waiting for the sweep of another process", 0, None);
+            self.waits("waiting for the sweep of another process");
             tokio::time::sleep(POLL).await;
         }
     }

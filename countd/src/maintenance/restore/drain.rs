@@ -30,6 +30,8 @@ pub async fn count_rest(store: &Store, config: &Arc<Config>) -> Result<(), Resto
         store.clone(),
         (health, HotEntities::default()),
         assignment,
+        // Data with an archive has no topic.
+        None,
         stopping,
     );
     let consumer = tokio::spawn(consumer);

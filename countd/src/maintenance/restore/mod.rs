@@ -11,6 +11,7 @@ pub use error::RestoreError;
 use crate::consumer::replay::{self, Replay};
 use crate::domain::config::Config;
 use crate::domain::keys::Partition;
+use crate::domain::progress::{Progress, Update};
 use crate::log::archive::{Archive, Coverage, accept_loss, adopt_for_restore, guard_permissions};
 use crate::log::inspect::inspect;
 use crate::redis::call::RedisCall;
@@ -20,6 +21,7 @@ use crate::redis::processes::{HEARTBEAT_INTERVAL, ProcessMember};
 use crate::redis::script::{CounterBackend, LoadedScript};
 use crate::redis::store::Store;
 use crate::storage::catalog::Catalog;
+use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, LazyLock};
@@ -59,7 +61,7 @@ pub fn required_permissions(backend: CounterBackend) -> Permissions {
 const SKIPPED: u64 = 1_000_000;
 
 /// The result of a restore.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct RestoreReport {
     /// The number of entries that were replayed.
     pub replayed: u64,
@@ -67,7 +69,7 @@ pub struct RestoreReport {
     pub chunks: usize,
 }
 
-/// Restores data from a snapshot. Calls `progress` with the number of chunks that were read, and the number of all.
+/// Restores data from a snapshot. Nothing else may use the data meanwhile.
 ///
 /// # Errors
 /// Nothing is lost: the restore can be repeated.
@@ -75,9 +77,10 @@ pub async fn restore(
     store: &Store,
     config: &Arc<Config>,
     dir: &Path,
-    mut progress: impl FnMut(usize, usize),
+    progress: &dyn Progress,
 ) -> Result<RestoreReport, RestoreError> {
     let mut member = ProcessMember::new(store.clone());
+    progress.update(&Update::waiting("waiting until no other process is live"));
     wait_until_alone(&mut member).await?;
     adopt_for_restore(store, dir).await?;
     let path = dir.to_owned();
@@ -111,9 +114,11 @@ pub async fn restore(
         if at % 64 == 0 {
             member.heartbeat().await?;
         }
-        progress(at + 1, chunks);
+        let update = Update::new("applying", at as u64 + 1, "chunks");
+        progress.update(&update.of(chunks as u64));
     }
     record_archived(store, &archive).await?;
+    progress.update(&Update::waiting("counting the rest of the logs"));
     // Authors that were set, and in a cluster increments of users, are in the logs and outboxes now.
     drain::count_rest(store, config).await?;
     replay.settle(&differences).await?;

@@ -14,6 +14,7 @@ use crate::domain::config::{Config, FactKind, Metric};
 use crate::domain::error::{ConnectError, StoreError};
 use crate::domain::ids::Name;
 use crate::domain::keys::Partition;
+use crate::domain::progress::{Progress, Update};
 use crate::log::Streams;
 use crate::redis::layout::{ReverseState, StoredLayout};
 use crate::redis::processes::{
@@ -64,11 +65,11 @@ pub struct Backfill<'a> {
     facts: u64,
     /// The run IDs of all masters when the scan began.
     servers: Vec<String>,
-    print: &'a mut dyn FnMut(&str, u64),
+    progress: &'a dyn Progress,
 }
 
 impl<'a> Backfill<'a> {
-    /// The backfill of a metric. `print` gets each step, and the number of facts so far.
+    /// The backfill of a metric. `progress` gets the number of facts so far.
     ///
     /// # Errors
     /// The metric has no facts, or the configuration does not say that they are kept for users.
@@ -77,7 +78,7 @@ impl<'a> Backfill<'a> {
         config: &Config,
         (name, metric): (&'a Name, &Metric),
         grace: Duration,
-        print: &'a mut dyn FnMut(&str, u64),
+        progress: &'a dyn Progress,
     ) -> Result<Backfill<'a>, BackfillError> {
         let refused = |problem: String| BackfillError::Refused(problem);
         let kind = metric.fact_kind();
@@ -96,7 +97,7 @@ impl<'a> Backfill<'a> {
             waiting_facts: 0,
             facts: 0,
             servers: Vec::new(),
-            print,
+            progress,
         })
     }
 
@@ -152,8 +153,9 @@ impl<'a> Backfill<'a> {
         Err(BackfillError::Refused(problem.to_owned()))
     }
 
-    fn step(&mut self, step: &str) {
-        (self.print)(step, self.facts);
+    fn step(&self, step: &str) {
+        let update = Update::new(step, self.facts, "facts");
+        self.progress.update(&update);
     }
 
     async fn record(&mut self, state: ReverseState) -> Result<(), BackfillError> {

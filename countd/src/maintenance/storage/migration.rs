@@ -2,11 +2,12 @@
 
 use super::error::MigrationError;
 use super::lease::Lease;
-use super::pass::{Pass, PassResult, phases, slots};
-use super::progress::{Progress, Report};
+use super::pass::{MOVING, Pass, PassResult, phases, slots};
+use super::progress::{Counts, Report};
 use super::target::Target;
 use crate::domain::error::StoreError;
 use crate::domain::keys::StoragePhase;
+use crate::domain::progress::Progress;
 use crate::redis::layout::StoredLayout;
 use crate::redis::processes::{
     LiveProcess, ProcessMember, consumer_without_heartbeat, is_anyone_behind, live_consumers,
@@ -40,17 +41,17 @@ pub struct Migration<'a> {
     target: Target,
     options: Options,
     member: ProcessMember,
-    progress: Progress,
-    print: &'a mut dyn FnMut(&Progress),
+    counts: Counts,
+    progress: &'a dyn Progress,
 }
 
 impl<'a> Migration<'a> {
-    /// A migration that reports its progress to `print`.
+    /// A migration that reports its progress to `progress`.
     pub fn new(
         store: Store,
         target: Target,
         options: Options,
-        print: &'a mut dyn FnMut(&Progress),
+        progress: &'a dyn Progress,
     ) -> Migration<'a> {
         Migration {
             schemas: Schemas::new(store.clone()),
@@ -58,8 +59,8 @@ impl<'a> Migration<'a> {
             store,
             target,
             options,
-            progress: Progress::default(),
-            print,
+            counts: Counts::default(),
+            progress,
         }
     }
 
@@ -72,13 +73,8 @@ impl<'a> Migration<'a> {
             let problem = "this data was created without the module: its counters are Strings, and there are no tables";
             return Err(MigrationError::Refused(problem.to_owned()));
         }
-        let Migration { store, print, .. } = &mut self;
-        let lease = Lease::acquire(store, || {
-            let step = "waiting for the lock of another migration".to_owned();
-            print(&Progress {
-                step,
-                ..Progress::default()
-            });
+        let lease = Lease::acquire(&self.store, || {
+            self.step("waiting for the lock of another migration");
         })
         .await?;
         let result = self.run_locked(&lease).await;
@@ -116,16 +112,15 @@ impl<'a> Migration<'a> {
         self.step("done");
         Ok(Report {
             target: self.target.name().to_owned(),
-            moved: self.progress.moved,
-            merged: self.progress.merged,
+            moved: self.counts.moved,
+            merged: self.counts.merged,
             passes,
             damaged: last.damaged,
         })
     }
 
-    fn step(&mut self, step: &str) {
-        step.clone_into(&mut self.progress.step);
-        (self.print)(&self.progress);
+    fn step(&self, step: &str) {
+        self.counts.show(step, self.progress);
     }
 
     /// Refuses if a consumer runs whose process sends no heartbeat: its version does not know migrations.
@@ -243,18 +238,18 @@ impl<'a> Migration<'a> {
         lease: &Lease,
         passes: &mut u64,
     ) -> Result<PassResult, MigrationError> {
-        self.step("moving");
+        self.step(MOVING);
         let mut failures = 0;
         loop {
             lease.check()?;
-            let moved_before = self.progress.moved;
+            let moved_before = self.counts.moved;
             let mut pass = Pass {
                 store: &self.store,
                 schemas: &self.schemas,
                 target: &self.target,
                 lease,
-                progress: &mut self.progress,
-                print: &mut *self.print,
+                counts: &mut self.counts,
+                progress: self.progress,
             };
             let result = match pass.run().await {
                 Ok(result) => result,
@@ -273,7 +268,7 @@ impl<'a> Migration<'a> {
                 tokio::time::sleep(RETRY_DELAY).await;
                 continue;
             }
-            let is_still_moving = self.progress.moved > moved_before;
+            let is_still_moving = self.counts.moved > moved_before;
             match result.damaged_count {
                 _ if is_still_moving || result.found > result.damaged_count => {}
                 0 => return Ok(result),

@@ -20,7 +20,7 @@ pub use lease::LEASE;
 pub(in crate::maintenance) use lease::Lease;
 pub use leftovers::{MAX_LEFTOVERS, leftovers};
 pub use migration::{Migration, Options};
-pub use progress::{Damage, Progress, Report};
+pub use progress::{Damage, Report};
 pub use target::Target;
 
 use crate::redis::layout;

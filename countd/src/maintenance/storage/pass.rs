@@ -2,11 +2,12 @@
 
 use super::error::MigrationError;
 use super::lease::Lease;
-use super::progress::{Damage, Progress};
+use super::progress::{Counts, Damage};
 use super::target::{Movable, Target};
 use crate::domain::error::StoreError;
 use crate::domain::ids::Name;
 use crate::domain::keys::Partition;
+use crate::domain::progress::Progress;
 use crate::redis::call::RedisCall;
 use crate::redis::script::ScriptTemplate;
 use crate::redis::store::Store;
@@ -24,6 +25,8 @@ pub(super) const CLUSTER_PERMISSIONS: &[&str] = &["CLUSTER NODES"];
 
 /// The number of keys that a step of `SCAN` looks at.
 const SCAN_COUNT: usize = 1_000;
+/// The name of the step.
+pub(super) const MOVING: &str = "moving";
 /// The maximum number of objects that a script moves, which blocks the server.
 const MAX_MOVES: usize = 100;
 /// The maximum number of damaged objects that are reported.
@@ -48,8 +51,8 @@ pub(super) struct Pass<'a> {
     pub schemas: &'a Schemas,
     pub target: &'a Target,
     pub lease: &'a Lease,
-    pub progress: &'a mut Progress,
-    pub print: &'a mut dyn FnMut(&Progress),
+    pub counts: &'a mut Counts,
+    pub progress: &'a dyn Progress,
 }
 
 impl Pass<'_> {
@@ -94,9 +97,9 @@ impl Pass<'_> {
             });
             let movable: Vec<Movable> = movable.collect();
             result.found += movable.len() as u64;
-            self.progress.scanned += movable.len() as u64;
+            self.counts.scanned += movable.len() as u64;
             self.move_all(movable, result).await?;
-            (self.print)(self.progress);
+            self.counts.show(MOVING, self.progress);
             cursor = next;
             if cursor == 0 {
                 return Ok(());
@@ -156,8 +159,8 @@ impl Pass<'_> {
             let problem = format!("a migration: {reply:?}");
             return Err(StoreError::Unexpected(problem).into());
         };
-        self.progress.moved += moved;
-        self.progress.merged += merged;
+        self.counts.moved += moved;
+        self.counts.merged += merged;
         for pair in damaged.chunks(2) {
             result.damaged_count += 1;
             let at = (pair[0] as usize).checked_sub(1);

@@ -1,5 +1,6 @@
 //! What a migration reports while it runs, and at its end.
 
+use crate::domain::progress::{Progress, Update};
 use serde::Serialize;
 
 /// An object that cannot be moved.
@@ -11,17 +12,24 @@ pub struct Damage {
     pub reason: &'static str,
 }
 
-/// The progress of a migration.
-#[derive(Clone, Debug, Default, Serialize)]
-pub struct Progress {
-    /// The current step.
-    pub step: String,
+/// What a migration has done so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Counts {
     /// The number of keys of the target that were found, in all passes of this run.
     pub scanned: u64,
     /// The number of objects that were moved.
     pub moved: u64,
     /// How many of them were added to a row that existed.
     pub merged: u64,
+}
+
+impl Counts {
+    /// Shows them with the current step.
+    pub fn show(self, step: &str, progress: &dyn Progress) {
+        let counts = [("moved", self.moved), ("merged", self.merged)];
+        let update = Update::new(step, self.scanned, "objects found");
+        progress.update(&update.with(&counts));
+    }
 }
 
 /// The result of a migration.

@@ -1,12 +1,14 @@
 //! The form of the stored layout: the fields of its Hash.
 
+use super::views::parse_views;
 use crate::domain::author_feed::AuthorFeed;
 use crate::domain::config::USER;
 use crate::domain::error::ConnectError;
 use crate::domain::ids::Name;
 use crate::domain::keys::{PartitionHash, StoragePhase};
+use crate::domain::schema_views::SchemaViews;
 use crate::redis::script::CounterBackend;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// The prefix of the fields with the storage of each entity type.
 pub(super) const STORAGE: &str = "storage:";
@@ -114,6 +116,10 @@ pub struct StoredLayout {
     pub epoch: u64,
     storages: HashMap<String, StoragePhase>,
     default_storage: StoragePhase,
+    /// The schema that has the columns of a type, if it was migrated.
+    pub(super) columns: HashMap<String, Name>,
+    /// The views of these columns, by the schema that has them.
+    pub(super) views: BTreeMap<Name, SchemaViews>,
 }
 
 impl StoredLayout {
@@ -138,6 +144,8 @@ impl StoredLayout {
             epoch: 0,
             storages: HashMap::new(),
             default_storage: storage,
+            columns: HashMap::new(),
+            views: BTreeMap::new(),
         }
     }
 
@@ -193,13 +201,22 @@ impl StoredLayout {
             .keys()
             .filter_map(|field| Name::new(field.strip_prefix(EXTERNAL)?).ok());
         let external = external.collect();
-        let mut storages = HashMap::new();
+        let (mut storages, mut columns) = (HashMap::new(), HashMap::new());
         for (field, value) in fields {
             if let Some(etype) = field.strip_prefix(STORAGE) {
-                let phase = StoragePhase::from_name(value).ok_or_else(|| unknown(field, value))?;
+                let (phase, schema) = match value.split_once('/') {
+                    Some((phase, schema)) => (phase, Some(schema)),
+                    None => (value.as_str(), None),
+                };
+                let phase = StoragePhase::from_name(phase).ok_or_else(|| unknown(field, value))?;
+                if let Some(schema) = schema {
+                    let schema = Name::new(schema).map_err(|_| unknown(field, value))?;
+                    columns.insert(etype.to_owned(), schema);
+                }
                 storages.insert(etype.to_owned(), phase);
             }
         }
+        let views = parse_views(fields)?;
         let switch = |field: &str| match text(field) {
             ON => Ok(true),
             "" | OFF => Ok(false),
@@ -225,6 +242,8 @@ impl StoredLayout {
             epoch,
             storages,
             default_storage: default_storage.unwrap_or(StoragePhase::Object),
+            columns,
+            views,
         })
     }
 
@@ -280,10 +299,12 @@ impl StoredLayout {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
-    fn parse(fields: &[(&str, &str)]) -> Result<StoredLayout, ConnectError> {
+    pub(in crate::redis::layout) fn parse(
+        fields: &[(&str, &str)],
+    ) -> Result<StoredLayout, ConnectError> {
         let fields = fields.iter();
         let fields = fields.map(|(field, value)| ((*field).to_owned(), (*value).to_owned()));
         StoredLayout::parse(&fields.collect(), 1024)
@@ -390,6 +411,8 @@ mod tests {
             ("reverse_metrics", "like 7"),
             ("reverse:fav", "off"),
             ("storage:note", "column"),
+            ("storage:note", "table/a:b"),
+            ("schema:v1", "v1 v2 later 0 1"),
             ("epoch", "-1"),
             ("partitions", "512"),
             ("partitions", "1024/murmur2"),

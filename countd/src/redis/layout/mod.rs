@@ -1,7 +1,10 @@
 //! The stored layout of the data: settings that apply to all its keys, and are recorded with it.
 
 mod form;
+mod schemas;
 mod storage;
+mod views;
 
 pub use form::{Authors, ReverseState, StoredLayout};
+pub use schemas::{NextStage, stage_permissions};
 pub use storage::{Purpose, record_permissions, required_permissions};

@@ -2,18 +2,36 @@
 
 use crate::domain::config::{BUILT_IN_COUNTERS, USER};
 use crate::domain::error::{MAX_NAMES, SchemaError};
-use crate::domain::ids::Name;
-use std::collections::HashMap;
+use crate::domain::ids::{Id, Name};
+use crate::domain::keys::percentile;
+use crate::domain::schema_views::SchemaViews;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, LazyLock};
+
+/// Names of counters in alphabetical order, and the field of each.
+pub type SortedNames = (Arc<[Name]>, Arc<[usize]>);
 
 /// The names of counters, in the order of their fields.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Schema {
     names: Vec<Name>,
+    /// The field of each name. Views of the fields have other names for some.
     index: HashMap<Name, usize>,
-    /// The names in alphabetical order, and the field of each.
-    sorted: (Arc<[Name]>, Arc<[usize]>),
+    sorted: SortedNames,
     min_len: usize,
+    views: Option<FieldViews>,
+}
+
+/// The schemas that are views of the fields of a migrated schema.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct FieldViews {
+    /// The names that the schema itself has: without those that views have added.
+    own: Vec<Name>,
+    /// The counters of the new schema, and of how many percent of the entities they are those.
+    new: SortedNames,
+    percent: u8,
+    /// The fields that exist for clients.
+    served: BTreeSet<usize>,
 }
 
 impl Schema {
@@ -31,15 +49,74 @@ impl Schema {
         if !(1..=MAX_NAMES).contains(&names.len()) {
             return Err(SchemaError::InvalidLength);
         }
-        let mut order: Vec<usize> = (0..names.len()).collect();
-        order.sort_by_key(|idx| &names[*idx]);
-        let sorted = order.iter().map(|idx| names[*idx].clone()).collect();
+        let fields = names.iter().cloned().zip(0..);
         Ok(Schema {
+            sorted: sort(fields.collect()),
             names,
             index,
-            sorted: (sorted, order.into()),
             min_len: 0,
+            views: None,
         })
+    }
+
+    /// The schema of the fields that others are views of. `stored` has the names of the schemas of the views, if they exist.
+    pub(super) fn with_views(
+        self,
+        id: &Name,
+        views: &SchemaViews,
+        stored: &HashMap<Name, Vec<Name>>,
+    ) -> Schema {
+        let Schema {
+            names, mut index, ..
+        } = self;
+        let own = names.iter().filter(|name| !views.is_added(name));
+        let own: Vec<Name> = own.cloned().collect();
+        for view in views.views.values() {
+            for (counter, column) in &view.renamed {
+                if let Some(field) = index.get(column).copied() {
+                    index.entry(counter.clone()).or_insert(field);
+                }
+            }
+        }
+        let shown = |schema: &Name| -> Vec<(Name, usize)> {
+            let view = views.views.get(schema).filter(|_| schema != id);
+            let names = match view {
+                Some(_) => stored.get(schema),
+                None => Some(&own),
+            };
+            let names = names.into_iter().flatten();
+            let fields = names.filter_map(|name| {
+                let column = view.map_or(name, |view| view.column(name));
+                Some((name.clone(), *index.get(column)?))
+            });
+            fields.collect()
+        };
+        let state = &views.state;
+        let (old, new) = (shown(&state.from), shown(&state.to));
+        let served = match state.stage.has_both() {
+            true => old.iter().chain(&new).map(|(_, field)| *field).collect(),
+            false => {
+                let current = if state.current() == &state.to {
+                    &new
+                } else {
+                    &old
+                };
+                current.iter().map(|(_, field)| *field).collect()
+            }
+        };
+        let field_views = FieldViews {
+            own,
+            new: sort(new),
+            percent: state.percent_of_reads(),
+            served,
+        };
+        Schema {
+            names,
+            index,
+            sorted: sort(old),
+            min_len: self.min_len,
+            views: Some(field_views),
+        }
     }
 
     /// The schema of the counters of users, without configured ones.
@@ -70,8 +147,14 @@ impl Schema {
 
     /// Whether the names agree with others as far as both go.
     pub fn agrees_with(&self, names: &[Name]) -> bool {
-        let mut pairs = self.names.iter().zip(names);
+        let mut pairs = self.own_names().iter().zip(names);
         pairs.all(|(one, other)| one == other)
+    }
+
+    /// The names without those of fields that belong to other schemas, which share the fields.
+    pub fn own_names(&self) -> &[Name] {
+        let views = self.views.as_ref();
+        views.map_or(&self.names, |views| &views.own)
     }
 
     /// The number of fields of the original schema, which is the minimum length of objects. 0 if it is unknown.
@@ -89,15 +172,42 @@ impl Schema {
         &self.names
     }
 
-    /// The names in alphabetical order, and the field of each.
-    pub fn sorted(&self) -> &(Arc<[Name]>, Arc<[usize]>) {
+    /// The counters that clients get of an entity, in alphabetical order, and the field of each.
+    pub fn sorted(&self) -> &SortedNames {
         &self.sorted
     }
 
-    /// The field of a name.
+    /// The counters that clients get of some entities instead of [`sorted`](Self::sorted), and of how many percent of them: while and after
+    /// the schema is migrated.
+    pub fn sorted_new(&self) -> Option<(&SortedNames, u8)> {
+        let views = self.views.as_ref().filter(|views| views.percent > 0);
+        views.map(|views| (&views.new, views.percent))
+    }
+
+    /// The field of a name. Events find the fields of all names that the schema ever had.
     pub fn index_of(&self, name: &str) -> Option<usize> {
         self.index.get(name).copied()
     }
+
+    /// The field of a name, unless a migration has dropped the counter.
+    pub fn served_index_of(&self, name: &str) -> Option<usize> {
+        let is_served = |field: &usize| match &self.views {
+            Some(views) => views.served.contains(field),
+            None => true,
+        };
+        self.index_of(name).filter(is_served)
+    }
+}
+
+/// Whether an entity is one of the first `percent` of 100 parts of all.
+pub fn is_of_percent(eid: &Id, percent: u8) -> bool {
+    percentile(eid) < percent
+}
+
+fn sort(mut fields: Vec<(Name, usize)>) -> SortedNames {
+    fields.sort();
+    let names = fields.iter().map(|(name, _)| name.clone()).collect();
+    (names, fields.iter().map(|(_, field)| *field).collect())
 }
 
 static USER_SCHEMA_ID: LazyLock<Name> =
@@ -111,6 +221,7 @@ pub fn user_schema_id() -> &'static Name {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::schema_views::{MigrationState, View};
 
     fn names(text: &str) -> Vec<Name> {
         text.split(' ')
@@ -128,6 +239,55 @@ mod tests {
         for other in ["followings followers posts likesReceived", "a b c d e f"] {
             let schema = Schema::new(names(other)).expect("a schema");
             assert!(!schema.has_built_in_counters(), "{other}");
+        }
+    }
+
+    fn shared(state: &str, view: &str) -> Schema {
+        let views = SchemaViews {
+            state: MigrationState::parse(state).expect("a state"),
+            views: [(name("v2"), View::parse(view).expect("a view"))].into(),
+        };
+        let stored = [(name("v2"), names("view share like"))].into();
+        let columns = Schema::new(names("read like fav share")).expect("a schema");
+        columns.with_views(&name("v1"), &views, &stored)
+    }
+
+    fn name(text: &str) -> Name {
+        Name::new(text).expect("a name")
+    }
+
+    #[test]
+    fn views_name_the_same_fields() {
+        let sorted = |sorted: &SortedNames| -> Vec<String> {
+            let pairs = sorted.0.iter().zip(sorted.1.iter());
+            pairs
+                .map(|(name, field)| format!("{name}={field}"))
+                .collect()
+        };
+        let old = ["fav=2", "like=1", "read=0"];
+        let new = ["like=1", "share=3", "view=0"];
+        for (state, percent, dropped) in [
+            ("v1 v2 dual 0 1", None, ""),
+            ("v1 v2 backfill 0 1", None, ""),
+            ("v1 v2 read-new 0 1", None, ""),
+            ("v1 v2 read-new 30 1", Some(30), ""),
+            ("v1 v2 done 100 1", Some(100), "fav"),
+            ("v1 v2 rolled-back 0 1", None, "share"),
+        ] {
+            let schema = shared(state, "read>view +share");
+            assert_eq!(sorted(schema.sorted()), old, "{state}");
+            let shown = schema.sorted_new();
+            assert_eq!(shown.map(|(_, percent)| percent), percent, "{state}");
+            if let Some((shown, _)) = shown {
+                assert_eq!(sorted(shown), new, "{state}");
+            }
+            for (name, field) in [("read", 0), ("view", 0), ("fav", 2), ("share", 3)] {
+                assert_eq!(schema.index_of(name), Some(field), "{state}: {name}");
+                let served = (name != dropped).then_some(field);
+                assert_eq!(schema.served_index_of(name), served, "{state}: {name}");
+            }
+            assert_eq!(schema.own_names(), names("read like fav"), "{state}");
+            assert_eq!(schema.len(), 4, "{state}");
         }
     }
 

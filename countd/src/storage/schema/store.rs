@@ -1,8 +1,9 @@
 //! The stored schemas, cached.
 
 use super::names::{Schema, user_schema_id};
-use crate::domain::error::{MAX_NAMES, SchemaError, join_names};
+use crate::domain::error::{MAX_NAMES, SchemaError, StoreError, join_names};
 use crate::domain::ids::Name;
+use crate::redis::layout::{NextStage, stage_permissions};
 use crate::redis::permissions::Permissions;
 use crate::redis::script::LoadedScript;
 use crate::redis::store::Store;
@@ -23,7 +24,7 @@ static WRITE: LazyLock<LoadedScript> =
 const READ_PERMISSIONS: &[&str] = &["HGETALL {schema}"];
 /// The permissions to append to a schema.
 pub fn writer_permissions() -> Permissions {
-    WRITE.required_permissions()
+    WRITE.required_permissions().and(stage_permissions())
 }
 
 /// Commands that list schemas.
@@ -38,7 +39,7 @@ pub fn reader_permissions() -> Permissions {
 pub fn operator_permissions() -> Permissions {
     reader_permissions()
         .and(Permissions::of_commands(LIST_PERMISSIONS))
-        .and(WRITE.required_permissions())
+        .and(writer_permissions())
 }
 
 /// A schema and when it was read.
@@ -46,6 +47,8 @@ pub fn operator_permissions() -> Permissions {
 struct CachedSchema {
     schema: Arc<Schema>,
     read_at: Instant,
+    /// The epoch of the layout whose views it has.
+    epoch: u64,
 }
 
 /// The schemas of a store, cached.
@@ -71,7 +74,9 @@ impl Schemas {
     /// There is no such schema, or it is not cached and the store is unavailable.
     pub async fn get(&self, id: &Name) -> Result<Arc<Schema>, SchemaError> {
         let cached = self.cached_entry(id);
-        let fresh = |entry: &&CachedSchema| entry.read_at.elapsed() < CACHE_TTL;
+        let epoch = self.store.layout().epoch;
+        let fresh =
+            |entry: &&CachedSchema| entry.read_at.elapsed() < CACHE_TTL && entry.epoch == epoch;
         if let Some(entry) = cached.as_ref().filter(fresh) {
             return Ok(Arc::clone(&entry.schema));
         }
@@ -79,7 +84,7 @@ impl Schemas {
             (Err(SchemaError::Store(_)), Some(entry)) => {
                 // Without a delay before the next refresh, every request would wait for a timeout.
                 let read_at = Instant::now().checked_sub(CACHE_TTL - RETRY_AFTER);
-                self.insert(id, &entry.schema, read_at);
+                self.insert((id, epoch), &entry.schema, read_at);
                 Ok(entry.schema)
             }
             (refreshed, _) => refreshed,
@@ -116,26 +121,44 @@ impl Schemas {
     /// # Errors
     /// See [`get`](Self::get).
     pub async fn refresh(&self, id: &Name) -> Result<Arc<Schema>, SchemaError> {
-        let schema = Arc::new(self.read(id).await?);
-        self.insert(id, &schema, Some(Instant::now()));
+        let layout = self.store.layout();
+        let mut schema = self.read(id).await?;
+        if let Some(views) = layout.schema_views(id) {
+            let mut stored = HashMap::new();
+            for view in views.views.keys().filter(|view| *view != id) {
+                match self.read(view).await {
+                    Ok(names) => stored.insert(view.clone(), names.names().to_vec()),
+                    Err(SchemaError::Missing(_)) => continue,
+                    Err(error) => return Err(error),
+                };
+            }
+            schema = schema.with_views(id, views, &stored);
+        }
+        let schema = Arc::new(schema);
+        self.insert((id, layout.epoch), &schema, Some(Instant::now()));
         Ok(schema)
     }
 
     /// Caches a schema that is used until the stored one has been read, also while the store is unavailable.
     pub(in crate::storage) fn seed(&self, id: &Name, schema: Schema) {
         let expired = Instant::now().checked_sub(CACHE_TTL);
-        self.insert(id, &Arc::new(schema), expired);
+        self.insert((id, 0), &Arc::new(schema), expired);
     }
 
     /// Caches a schema that was read at a time (`None`: now).
-    fn insert(&self, id: &Name, schema: &Arc<Schema>, read_at: Option<Instant>) {
+    fn insert(&self, (id, epoch): (&Name, u64), schema: &Arc<Schema>, read_at: Option<Instant>) {
         let mut cache = self
             .cache
             .write()
             .unwrap_or_else(|poisoned| poisoned.into_inner());
         let schema = Arc::clone(schema);
         let read_at = read_at.unwrap_or_else(Instant::now);
-        cache.insert(id.clone(), CachedSchema { schema, read_at });
+        let entry = CachedSchema {
+            schema,
+            read_at,
+            epoch,
+        };
+        cache.insert(id.clone(), entry);
     }
 
     async fn read(&self, id: &Name) -> Result<Schema, SchemaError> {
@@ -182,11 +205,11 @@ impl Schemas {
         let schema = Schema::new(names)?;
         loop {
             match self.refresh(id).await {
-                Ok(existing) if existing.names() == schema.names() => return Ok(existing),
+                Ok(existing) if existing.own_names() == schema.names() => return Ok(existing),
                 Ok(existing) => {
                     return Err(SchemaError::Exists {
                         id: id.clone(),
-                        names: existing.names().to_vec(),
+                        names: existing.own_names().to_vec(),
                     });
                 }
                 Err(SchemaError::Missing(_)) => {}
@@ -212,20 +235,23 @@ impl Schemas {
                 Err(SchemaError::Missing(_)) if !names.is_empty() => None,
                 stored => Some(stored?),
             };
-            let len = stored.as_ref().map_or(0, |schema| schema.len());
+            let (len, own) = stored
+                .as_ref()
+                .map_or((0, 0), |schema| (schema.len(), schema.own_names().len()));
             match stored {
                 Some(stored) if !stored.agrees_with(names) => {
                     return Err(SchemaError::Differs {
                         id: id.clone(),
-                        names: stored.names().to_vec(),
+                        names: stored.own_names().to_vec(),
                     });
                 }
-                Some(stored) if len >= names.len() => return Ok(stored),
-                _ => {}
+                Some(stored) if own >= names.len() => return Ok(stored),
+                Some(stored) => check_new(&stored, &names[own..])?,
+                None => {}
             }
             // Otherwise another process has extended it.
-            if self.extend_from(id, len, &names[len..]).await? {
-                let counters = join_names(&names[len..]);
+            if self.extend_from(id, len, &names[own..]).await? {
+                let counters = join_names(&names[own..]);
                 tracing::info!(schema = %id, counters, "counters added to a schema");
             }
         }
@@ -239,10 +265,60 @@ impl Schemas {
         loop {
             let schema = self.refresh(id).await?;
             Schema::new([schema.names(), names].concat())?;
+            check_new(&schema, names)?;
             if names.is_empty() || self.extend_from(id, schema.len(), names).await? {
                 return self.refresh(id).await;
             }
         }
+    }
+
+    /// Appends the counters of a schema that is a view to the columns that it shares, where they are missing. To be called after it was
+    /// extended. Consumers and requests do not know a counter without a column.
+    ///
+    /// # Errors
+    /// A column has the name of one of them, or the store is unavailable.
+    pub async fn append_to_columns(&self, view: &Name) -> Result<(), SchemaError> {
+        let layout = self.store.layout();
+        let shared = layout.all_schema_views().iter();
+        let shared = shared.filter(|(id, views)| *id != view && views.views.contains_key(view));
+        for (columns, _) in shared {
+            let names = self.refresh(view).await?;
+            loop {
+                let (layout, stored) = (self.store.layout(), self.refresh(columns).await?);
+                let Some(views) = layout.schema_views(columns) else {
+                    break;
+                };
+                let Some(of_view) = views.views.get(view) else {
+                    break;
+                };
+                let has_none =
+                    |name: &&Name| stored.index_of(of_view.column(name).as_str()).is_none();
+                let missing: Vec<Name> =
+                    names.own_names().iter().filter(has_none).cloned().collect();
+                if missing.is_empty() {
+                    break;
+                }
+                // They are recorded first: the schema of the columns does not show them.
+                let mut next = of_view.clone();
+                next.added.extend(missing.iter().cloned());
+                if next == *of_view {
+                    self.extend_from(columns, stored.len(), &missing).await?;
+                    continue;
+                }
+                let next = NextStage {
+                    columns: columns.clone(),
+                    state: views.state.clone(),
+                    schema: view.clone(),
+                    view: next,
+                    etypes: Vec::new(),
+                };
+                let (mut connection, keys) = (self.store.commands(), self.store.keys());
+                layout.begin_stage(&mut connection, &keys, &next).await?;
+                let refreshed = self.store.refresh_layout().await;
+                refreshed.map_err(|error| StoreError::Unexpected(error.to_string()))?;
+            }
+        }
+        Ok(())
     }
 
     /// Appends names to a schema of length `from`. Returns false if it has another length.
@@ -304,5 +380,16 @@ impl Schemas {
         ids.sort();
         ids.dedup();
         Ok(ids)
+    }
+}
+
+/// Checks that no field of a schema has one of these names, in any view.
+fn check_new(schema: &Schema, names: &[Name]) -> Result<(), SchemaError> {
+    match names
+        .iter()
+        .find(|name| schema.index_of(name.as_str()).is_some())
+    {
+        Some(name) => Err(SchemaError::DuplicateName(name.clone())),
+        None => Ok(()),
     }
 }

@@ -21,6 +21,7 @@ pub mod relay;
 pub mod replay;
 mod requests;
 pub mod results;
+pub mod sizing;
 
 /// Takes all measurements of countd.
 pub fn measure(programs: &Programs, scale: &Scale) -> Result<CountdResults> {

@@ -21,6 +21,7 @@ use crate::redis::script::CounterBackend;
 use crate::storage::locator::Locator;
 use crate::storage::moves::TypesInRows;
 use crate::storage::schema::Schema;
+use std::collections::BTreeMap;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 

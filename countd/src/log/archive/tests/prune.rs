@@ -1,10 +1,11 @@
 //! Pruned archives.
 
 use super::*;
+use crate::domain::progress::Silent;
 
 /// The number of chunks that a prune deletes before a time at which the chunk with this number was archived.
 fn prune_before(dir: &Path, lines: &[IndexLine], chunk: usize) -> PruneReport {
-    prune(dir, &Before::Time(lines[chunk].ms)).expect("pruned")
+    prune(dir, &Before::Time(lines[chunk].ms), &Silent).expect("pruned")
 }
 
 #[test]
@@ -48,7 +49,7 @@ fn pruned_entries_are_missing_and_not_forgotten() {
     std::thread::sleep(std::time::Duration::from_millis(3));
     archive_all(&dir.0, &[chunk(1, (12, 13), "e")]);
     let after = crate::domain::event::now_ms() + 1;
-    let report = prune(&dir.0, &Before::Time(after)).expect("pruned");
+    let report = prune(&dir.0, &Before::Time(after), &Silent).expect("pruned");
     assert_eq!((report.chunks, report.segments), (4, 5));
     assert!(!orphan.exists());
     let archive = Archive::open(&dir.0).expect("an archive");
@@ -73,7 +74,7 @@ fn a_baseline_keeps_what_follows_it() {
     std::thread::sleep(std::time::Duration::from_millis(3));
     let kept = BaselineWriter::create(&dir.0, 3).expect("a baseline");
     let kept = kept.finish([(1, 7), (2, 6)].into()).expect("written");
-    let report = prune(&dir.0, &Before::Baseline(kept.clone())).expect("pruned");
+    let report = prune(&dir.0, &Before::Baseline(kept.clone()), &Silent).expect("pruned");
     assert_eq!(
         (report.chunks, report.segments, report.baselines),
         (2, 0, 1)
@@ -82,7 +83,11 @@ fn a_baseline_keeps_what_follows_it() {
     let archive = Archive::open(&dir.0).expect("an archive");
     assert_eq!(archive.coverage[&1].ranges, [(6, 9)]);
     assert_eq!(archive.coverage[&2].ranges, [(4, 6)]);
-    let missing = prune(&dir.0, &Before::Baseline("2-2.baseline".to_owned()));
+    let missing = prune(
+        &dir.0,
+        &Before::Baseline("2-2.baseline".to_owned()),
+        &Silent,
+    );
     assert!(missing.is_err() && dir.0.join(kept).exists());
 }
 

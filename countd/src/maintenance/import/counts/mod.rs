@@ -208,6 +208,8 @@ impl CountImport {
     fn check_metric(&self, etype: &Name, name: &str) -> Result<Name, Problem> {
         let metrics = &self.catalog.config.metrics;
         let refuse = |problem: String| Err(Problem::Unprocessable(problem));
+        let layout = self.store.layout();
+        let name = self.catalog.metric_name(&layout, etype, name);
         let Some((name, metric)) = metrics.get(name) else {
             // A name of a schema that is not configured as a metric.
             return Name::new(name).map_err(|_| Problem::UnknownMetric(shorten(name)));

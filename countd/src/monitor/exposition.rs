@@ -1,8 +1,20 @@
-//! Reads the metrics of this process, in the text format of Prometheus.
+//! Reads metrics in the text format of Prometheus: those of this process, and of others.
 
 /// The sum of the samples of a metric, over all labels.
 pub fn sum(text: &str, name: &str) -> f64 {
     samples(text, name).map(|(_, value)| value).sum()
+}
+
+/// The sum of the samples of a metric whose labels contain a text, such as `status="5`.
+pub fn sum_with(text: &str, name: &str, label: &str) -> f64 {
+    let found = samples(text, name).filter(|(labels, _)| labels.contains(label));
+    found.map(|(_, value)| value).sum()
+}
+
+/// The value of a metric without labels. `None` if it has no sample, or is not a number.
+pub fn value(text: &str, name: &str) -> Option<f64> {
+    let mut found = samples(text, name).map(|(_, value)| value);
+    found.next().filter(|value| value.is_finite())
 }
 
 /// The buckets of a histogram, over all other labels: the upper bound, and the number of values that are above the bound before.
@@ -52,6 +64,12 @@ mod tests {
     fn samples_are_added_up_over_labels() {
         assert_eq!(sum(TEXT, "a"), 7.0);
         assert_eq!(sum(TEXT, "missing"), 0.0);
+        assert_eq!(sum_with(TEXT, "d_bucket", "source=\"c\""), 2.0);
+        assert_eq!(
+            (value(TEXT, "a"), value(TEXT, "missing")),
+            (Some(3.0), None)
+        );
+        assert_eq!(value("n NaN\n", "n"), None);
         let expected = [("0".to_owned(), 6), ("+Inf".to_owned(), 2)];
         assert_eq!(buckets(TEXT, "d"), expected);
         assert!(buckets(TEXT, "e").is_empty());

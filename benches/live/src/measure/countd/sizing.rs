@@ -1,0 +1,296 @@
+//! The model of `countd size` compared with a real countd: requests that arrive at random times, whether or not earlier ones are finished.
+//!
+//! countd and the client share a core, which the model takes into account. The rates are shares of what the core does when clients send
+//! requests without pause.
+
+use std::borrow::Cow;
+use std::fs;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::driver::countd::{Countd, Metrics, Storage, Target};
+use crate::driver::cpu;
+use crate::driver::http::{Http, get, post};
+use crate::driver::programs::Programs;
+use crate::error::Result;
+use crate::measure::countd::clients::{run_threads, send_each};
+use crate::measure::countd::measure_target;
+use crate::measure::stats::Spread;
+use crate::workload::counts::SplitMix;
+use crate::workload::events::EntityPool;
+use crate::workload::scale::Scale;
+
+/// Connections. A request waits for a free one, which counts as latency.
+const CONNECTIONS: usize = 64;
+/// Connections that find the highest rate.
+const SATURATING: usize = 16;
+/// The shares of the highest rate.
+pub const LEVELS: [f64; 4] = [0.2, 0.4, 0.6, 0.8];
+/// The first user who acts.
+const FIRST_USER: u64 = 1_000_000_000_000_000;
+
+/// The kinds of load.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Load {
+    /// `GET /counter`.
+    Reads,
+    /// `POST /action/like`, each a new fact.
+    Likes,
+    /// Four of five are `GET /counter`, the others `POST /action/read`.
+    Mixed,
+}
+
+impl Load {
+    /// All, in the order of the report.
+    pub const ALL: [Load; 3] = [Load::Reads, Load::Likes, Load::Mixed];
+
+    /// The share of requests that are actions.
+    fn actions(self) -> f64 {
+        match self {
+            Load::Reads => 0.0,
+            Load::Likes => 1.0,
+            Load::Mixed => 0.2,
+        }
+    }
+
+    /// A request of this load.
+    fn request(self, number: u64) -> Vec<u8> {
+        let random = &mut SplitMix(number);
+        let (eid, uid) = (EntityPool::LongTail.pick(random), FIRST_USER + number);
+        let act = |metric: &str| {
+            let body = format!("{{\"etype\":\"note\",\"eid\":\"{eid}\",\"uid\":\"{uid}\"}}");
+            post(&format!("/action/{metric}"), &body)
+        };
+        match self {
+            Load::Likes => act("like"),
+            Load::Mixed if number.is_multiple_of(5) => act("read"),
+            Load::Reads | Load::Mixed => get(&format!("/counter/note/{eid}")),
+        }
+    }
+}
+
+/// A measured value and what the model says.
+#[derive(Clone, Copy)]
+pub struct Compared {
+    /// What was measured.
+    pub measured: f64,
+    /// What the model says; `None` if it says that a part is overloaded.
+    pub predicted: Option<f64>,
+}
+
+/// A load at a rate.
+pub struct Measured {
+    /// The load.
+    pub load: Load,
+    /// The share of the highest rate.
+    pub level: f64,
+    /// Requests per second.
+    pub per_second: f64,
+    /// CPU seconds of countd and the client for each request.
+    pub countd_cpu: Compared,
+    /// CPU seconds of Redis for each request.
+    pub redis_cpu: Compared,
+    /// Seconds from the arrival of a request to its reply: the median.
+    pub p50: Compared,
+    /// The 99th percentile.
+    pub p99: Compared,
+}
+
+/// Takes all measurements.
+pub fn measure(programs: &Programs, scale: &Scale) -> Result<Vec<Measured>> {
+    // Threads wake up when a request arrives, not up to 50 µs later. They inherit this.
+    fs::write("/proc/self/timerslack_ns", "1")?;
+    let mut all = Vec::new();
+    for _ in 0..scale.countd.repeats {
+        for load in Load::ALL {
+            eprintln!("bench: countd, {load:?} that arrive at random times");
+            measure_target(programs, (Storage::Table, Metrics::Default), |target| {
+                all.extend(measure_load(target, load, scale.countd.requests)?);
+                Ok(())
+            })?;
+        }
+    }
+    Ok(all)
+}
+
+fn measure_load(target: &Target, load: Load, time: Duration) -> Result<Vec<Measured>> {
+    let countd = Countd::start(target, "all")?;
+    let mut first = 0;
+    let mut requests = |number| {
+        let from = first;
+        first += number;
+        move |number: u64| Cow::from(load.request(from + number))
+    };
+    send_each(countd.port, requests(1 << 32), SATURATING, time / 10)?;
+    let started = Instant::now();
+    let done = send_each(countd.port, requests(1 << 32), SATURATING, time)?;
+    let highest = done as f64 / started.elapsed().as_secs_f64();
+    let mut all = Vec::new();
+    for level in LEVELS {
+        let random = &mut SplitMix(level.to_bits());
+        let arrivals = arrivals(highest * level, time, random);
+        let (countd_before, client_before) = (countd.cpu_seconds()?, client_seconds()?);
+        let redis_before = target.server.cpu_ns()?;
+        let number = arrivals.len() as u64;
+        let latencies = send_at(countd.port, &arrivals, requests(number))?;
+        let done = latencies.len() as f64;
+        let cpu = countd.cpu_seconds()? - countd_before + client_seconds()? - client_before;
+        let redis = (target.server.cpu_ns()? - redis_before) as f64 / 1e9;
+        let per_second = done / time.as_secs_f64();
+        let spread = Spread::of(latencies);
+        let predicted = predict(target, load, per_second)?;
+        let compared = |measured, predicted| Compared {
+            measured,
+            predicted,
+        };
+        all.push(Measured {
+            load,
+            level,
+            per_second,
+            countd_cpu: compared(cpu / done, Some(predicted.countd_cpu)),
+            redis_cpu: compared(redis / done, Some(predicted.redis_cpu)),
+            p50: compared(spread.median(), predicted.latency.map(|[p50, _]| p50)),
+            p99: compared(spread.quantile(0.99), predicted.latency.map(|[_, p99]| p99)),
+        });
+    }
+    Ok(all)
+}
+
+/// Times at which requests arrive: a Poisson process.
+fn arrivals(per_second: f64, time: Duration, random: &mut SplitMix) -> Vec<Duration> {
+    let (mut at, mut all) = (0.0, Vec::new());
+    loop {
+        // Uniform in (0, 1].
+        let uniform = ((random.next() >> 11) + 1) as f64 / (1u64 << 53) as f64;
+        at -= uniform.ln() / per_second;
+        if at >= time.as_secs_f64() {
+            return all;
+        }
+        all.push(Duration::from_secs_f64(at));
+    }
+}
+
+/// Sends each request at its time, or as soon as a connection is free, and returns the seconds from that time to the reply.
+fn send_at<'a>(
+    port: u16,
+    arrivals: &[Duration],
+    nth: impl Fn(u64) -> Cow<'a, [u8]> + Sync,
+) -> Result<Vec<f64>> {
+    let (next, all) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    let started = Instant::now();
+    run_threads(CONNECTIONS, |_| {
+        let mut http = Http::open(port)?;
+        let mut latencies = Vec::new();
+        loop {
+            let number = next.fetch_add(1, Relaxed);
+            let Some(arrival) = arrivals.get(number) else {
+                break;
+            };
+            let request = nth(number as u64);
+            sleep(arrival.saturating_sub(started.elapsed()));
+            http.request(&request)?;
+            latencies.push((started.elapsed() - *arrival).as_secs_f64());
+        }
+        all.lock()
+            .map_err(|_| "a client panicked")?
+            .extend(latencies);
+        Ok(())
+    })?;
+    Ok(all.into_inner()?)
+}
+
+/// CPU seconds of the client: this process.
+fn client_seconds() -> Result<f64> {
+    Ok(cpu::all_threads_ns(std::process::id())? as f64 / 1e9)
+}
+
+/// What the model says.
+struct Predicted {
+    countd_cpu: f64,
+    redis_cpu: f64,
+    /// The median and the 99th percentile in seconds.
+    latency: Option<[f64; 2]>,
+}
+
+fn predict(target: &Target, load: Load, per_second: f64) -> Result<Predicted> {
+    let (actions, reads) = (
+        per_second * load.actions(),
+        per_second * (1.0 - load.actions()),
+    );
+    let once = if load == Load::Likes { 100 } else { 0 };
+    let command = format!(
+        "size --json --entities 1M --actions {actions:.3} --reads {reads:.3} --once {once} --hot-share 0 --masters 1 --nodes 1 --cores 1 \
+         --round-trip 0 --clients-share-cores"
+    );
+    let printed: Value = serde_json::from_str(&target.run(&command, &[])?)?;
+    parse(&printed["plan"], load, per_second)
+        .ok_or_else(|| format!("countd size printed {printed}").into())
+}
+
+/// The prediction in the plan that `countd size` prints.
+fn parse(plan: &Value, load: Load, per_second: f64) -> Option<Predicted> {
+    let latency = &plan["latency"];
+    let latency = match load {
+        Load::Reads => &latency["read"],
+        Load::Likes => &latency["write"],
+        // Most requests are reads, and both kinds take nearly the same time.
+        Load::Mixed => &latency["read"],
+    };
+    let latency = match latency.is_null() {
+        true => None,
+        false => Some([
+            latency["p50"].as_f64()? / 1e3,
+            latency["p99"].as_f64()? / 1e3,
+        ]),
+    };
+    Some(Predicted {
+        countd_cpu: plan["cores"]["countd"].as_f64()? / per_second,
+        redis_cpu: plan["cores"]["busiestMaster"].as_f64()? / per_second,
+        latency,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_arrive_at_random_times_with_the_rate() {
+        let time = Duration::from_secs(100);
+        let found = arrivals(1_000.0, time, &mut SplitMix(1));
+        assert!((99_000..101_000).contains(&found.len()), "{}", found.len());
+        assert!(found.is_sorted() && found.iter().all(|at| *at < time));
+        let gaps: Vec<f64> = found
+            .windows(2)
+            .map(|pair| (pair[1] - pair[0]).as_secs_f64())
+            .collect();
+        // The squared coefficient of variation of exponential times is 1.
+        let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
+        let squares = gaps.iter().map(|gap| gap * gap).sum::<f64>() / gaps.len() as f64;
+        let variation = squares / (mean * mean) - 1.0;
+        assert!((0.95..1.05).contains(&variation), "{variation}");
+    }
+
+    #[test]
+    fn predictions_are_read_from_a_plan() {
+        let plan = serde_json::json!({
+            "cores": {"countd": 0.5, "busiestMaster": 0.25},
+            "latency": {"read": {"p50": 1.0, "p99": 2.0}, "write": null}
+        });
+        let found = parse(&plan, Load::Reads, 1_000.0).unwrap();
+        assert_eq!((found.countd_cpu, found.redis_cpu), (0.5e-3, 0.25e-3));
+        assert_eq!(found.latency, Some([1e-3, 2e-3]));
+        assert_eq!(parse(&plan, Load::Likes, 1_000.0).unwrap().latency, None);
+        assert!(parse(&Value::Null, Load::Reads, 1.0).is_none());
+    }
+
+    #[test]
+    fn a_fifth_of_the_mixed_requests_are_actions() {
+        let posts = (0..100).filter(|number| Load::Mixed.request(*number).starts_with(b"POST"));
+        assert_eq!(posts.count(), 20);
+    }
+}

@@ -1,0 +1,172 @@
+//! The section on the error of the model of `countd size`.
+
+use crate::measure::countd::sizing::{Compared, LEVELS, Load, Measured};
+use crate::measure::stats::Spread;
+use crate::report::figures::Figures;
+use crate::report::section::Section;
+use crate::report::table::Table;
+
+/// The name in `--only`.
+pub const NAME: &str = "countd-sizing";
+/// The heading.
+pub const TITLE: &str = "countd: the model of countd size";
+
+/// The error in per cent that stands for a load that the model calls overloaded.
+const OVERLOADED: f64 = 1_000.0;
+
+/// A compared value.
+type Value = fn(&Measured) -> Compared;
+const CPU: [Value; 2] = [|one| one.countd_cpu, |one| one.redis_cpu];
+const P50: Value = |one| one.p50;
+const P99: Value = |one| one.p99;
+
+fn label(load: Load) -> &'static str {
+    match load {
+        Load::Reads => "`GET /counter`",
+        Load::Likes => "`POST /action/like`",
+        Load::Mixed => "80 % `GET /counter`, 20 % `POST /action/read`",
+    }
+}
+
+/// The medians of the repeats.
+fn medians(results: &[&Measured], value: Value) -> Compared {
+    let of = |part: &dyn Fn(Compared) -> Option<f64>| {
+        let found: Vec<f64> = results.iter().filter_map(|one| part(value(one))).collect();
+        (!found.is_empty()).then(|| Spread::of(found).median())
+    };
+    Compared {
+        measured: of(&|compared| Some(compared.measured)).unwrap_or(f64::NAN),
+        predicted: of(&|compared| compared.predicted),
+    }
+}
+
+/// The difference from the measured value in per cent of it.
+fn error(compared: Compared) -> f64 {
+    compared.predicted.map_or(OVERLOADED, |predicted| {
+        let difference = (predicted / compared.measured - 1.0).abs();
+        (difference * 100.0).min(OVERLOADED)
+    })
+}
+
+/// Formats the results.
+pub fn section(results: &[Measured]) -> Section {
+    let mut table = Table::new(&[
+        "",
+        "of the highest rate",
+        "requests /s",
+        "countd and client, µs of CPU each: measured, model",
+        "Redis, µs of CPU each",
+        "p50, µs",
+        "p99, µs",
+    ]);
+    let mut errors = [0.0f64; 3];
+    for load in Load::ALL {
+        for level in LEVELS {
+            let chosen = results
+                .iter()
+                .filter(|one| (one.load, one.level) == (load, level));
+            let chosen: Vec<&Measured> = chosen.collect();
+            if chosen.is_empty() {
+                continue;
+            }
+            let rate = Spread::of(chosen.iter().map(|one| one.per_second)).median();
+            let cell = |value: Value, decimals: usize| {
+                let compared = medians(&chosen, value);
+                let number = |seconds: f64| format!("{:.decimals$}", seconds * 1e6);
+                let model = compared.predicted.map_or("overloaded".to_owned(), number);
+                format!("{}, {model}", number(compared.measured))
+            };
+            table.row(&[
+                label(load).to_owned(),
+                format!("{:.0} %", level * 100.0),
+                format!("{rate:.0}"),
+                cell(CPU[0], 1),
+                cell(CPU[1], 1),
+                cell(P50, 0),
+                cell(P99, 0),
+            ]);
+            let found = [
+                CPU.map(|value| error(medians(&chosen, value)))
+                    .into_iter()
+                    .fold(0.0, f64::max),
+                error(medians(&chosen, P50)),
+                error(medians(&chosen, P99)),
+            ];
+            for (worst, found) in errors.iter_mut().zip(found) {
+                *worst = worst.max(found);
+            }
+        }
+    }
+    let mut figures = Figures::default();
+    for (name, error) in ["cpu", "p50", "p99"].into_iter().zip(errors) {
+        figures.add(format!("countd.sizing.{name}-error-percent"), error, 0);
+    }
+    let [cpu, p50, p99] = errors;
+    Section {
+        title: TITLE.into(),
+        body: format!(
+            "Requests arrive at random times (a Poisson process), whether or not earlier ones are finished, at shares of the rate that connections reach \
+             which send without pause. Latency is the time from the arrival to the reply, so it includes waiting for the client. countd and the client \
+             share a core, and the model adds up both. It predicts from the figures with which countd was built. Cells have the measured value and that of \
+             the model.\n\n{}\nThe largest differences are {cpu:.0} % of the CPU time, {p50:.0} % of the median and {p99:.0} % of the 99th percentile \
+             ({OVERLOADED:.0} %: the model calls the load too high).\n",
+            table.finish(),
+        ),
+        figures,
+        ..Section::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_largest_errors_are_figures() {
+        let compared = |measured: f64, predicted: f64| Compared {
+            measured,
+            predicted: Some(predicted),
+        };
+        let one = |load, p99| Measured {
+            load,
+            level: 0.2,
+            per_second: 1_000.0,
+            countd_cpu: compared(20e-6, 18e-6),
+            redis_cpu: compared(10e-6, 8e-6),
+            p50: compared(100e-6, 100e-6),
+            p99,
+        };
+        let overloaded = Compared {
+            measured: 1e-3,
+            predicted: None,
+        };
+        let found = section(&[
+            one(Load::Reads, compared(1e-3, 1.5e-3)),
+            one(Load::Likes, compared(1e-3, 0.9e-3)),
+        ]);
+        let json = found.figures.to_json().unwrap();
+        for expected in [("cpu", 20), ("p50", 0), ("p99", 50)] {
+            let line = format!(
+                "\"countd.sizing.{}-error-percent\": {}",
+                expected.0, expected.1
+            );
+            assert!(json.contains(&line), "{json}");
+        }
+        assert!(
+            found
+                .body
+                .contains("| 20.0, 18.0 | 10.0, 8.0 | 100, 100 | 1000, 1500 |"),
+            "{}",
+            found.body
+        );
+        let found = section(&[one(Load::Mixed, overloaded)]);
+        assert!(found.body.contains("1000, overloaded"));
+        assert!(
+            found
+                .figures
+                .to_json()
+                .unwrap()
+                .contains("\"countd.sizing.p99-error-percent\": 1000")
+        );
+    }
+}

@@ -1,0 +1,69 @@
+//! `countd schema migrate`.
+
+use crate::cli::args::SchemaMigrateCommand;
+use crate::cli::error::CommandError;
+use countd::domain::config::Config;
+use countd::maintenance::reconcile::Context;
+use countd::maintenance::schema::{Goal, Outcome, Pair, SchemaMigration};
+use countd::redis::store::Store;
+use countd::storage::catalog::Catalog;
+use std::io::{self, Write};
+use std::sync::Arc;
+
+/// Runs `countd schema migrate`.
+///
+/// # Errors
+/// The arguments are invalid, the migration was refused or failed, or stdout cannot be written.
+pub async fn run(
+    config: Arc<Config>,
+    store: Store,
+    command: SchemaMigrateCommand,
+) -> Result<(), CommandError> {
+    let goal = match (command.percent, command.done, command.rollback) {
+        (Some(percent), ..) => Goal::Percent(percent),
+        (_, true, _) => Goal::Done,
+        (.., true) => Goal::Rollback,
+        _ if command.status => Goal::Status,
+        _ => Goal::Complete,
+    };
+    let pair = Pair {
+        from: command.from,
+        to: command.to,
+    };
+    let title = format!("{} to {}", pair.from, pair.to);
+    let map = command.map.into_iter().map(|(old, new)| (new, old));
+    let context = Context {
+        catalog: Catalog::new(config, store.clone()),
+        store,
+    };
+    let (output, map) = (command.output, map.collect());
+    let progress = output.progress();
+    let migration = SchemaMigration::new(context, pair, map, command.sample, &progress);
+    let outcomes = migration.run(goal).await?;
+    progress.finish();
+    output.report(&outcomes, |out| print(&title, &outcomes, out))?;
+    Ok(())
+}
+
+fn print(title: &str, outcomes: &[Outcome], out: &mut impl Write) -> io::Result<()> {
+    if outcomes.is_empty() {
+        writeln!(out, "{title}: not begun")?;
+    }
+    for outcome in outcomes {
+        let types: Vec<&str> = outcome.types.iter().map(|etype| etype.as_str()).collect();
+        let Outcome {
+            columns,
+            stage,
+            percent,
+            view,
+            ..
+        } = outcome;
+        let changes = if view.is_empty() { "" } else { ", " };
+        writeln!(
+            out,
+            "{title}: {stage}, reads of {percent} % of the entities return the new schema ({}; columns of {columns}{changes}{view})",
+            types.join(" ")
+        )?;
+    }
+    Ok(())
+}

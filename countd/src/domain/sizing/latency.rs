@@ -1,0 +1,137 @@
+//! How long requests take.
+
+use super::figures::{Figures, FiguresError};
+use super::queue::{Wait, quantile};
+use super::stations::{Request, Stations};
+use super::workload::{Confirmation, Machines, Workload};
+use serde::Serialize;
+
+/// With `appendfsync everysec`, a write is on the disk after up to two seconds.
+const FSYNC: f64 = 2.0;
+
+/// Percentiles in milliseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Percentiles {
+    /// The median.
+    pub p50: f64,
+    /// The 99th percentile.
+    pub p99: f64,
+}
+
+/// The latency of requests, from their arrival at countd to the reply.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Latency {
+    /// Of a read. `None` if a part is overloaded: then requests wait longer and longer.
+    pub read: Option<Percentiles>,
+    /// Of a request with actions, until it is confirmed.
+    pub write: Option<Percentiles>,
+    /// From a repeatable action to its visible count, as measured under load.
+    pub visible: Percentiles,
+}
+
+impl Latency {
+    /// The latency of a load.
+    ///
+    /// # Errors
+    /// A figure is missing.
+    pub fn new(
+        figures: &Figures,
+        workload: &Workload,
+        machines: &Machines,
+        stations: &Stations,
+    ) -> Result<Latency, FiguresError> {
+        let write = percentiles(stations, stations.write, machines).map(|latency| {
+            let [p50, p99] = confirmation(workload.ack, machines);
+            Percentiles {
+                p50: latency.p50 + p50 * 1e3,
+                p99: latency.p99 + p99 * 1e3,
+            }
+        });
+        Ok(Latency {
+            read: percentiles(stations, stations.read, machines),
+            write,
+            visible: Percentiles {
+                p50: figures.get("countd.visible-p50-ms")?,
+                p99: figures.get("countd.visible-p99-ms")?,
+            },
+        })
+    }
+}
+
+/// The seconds that a write waits for its confirmation, at the median and at the 99th percentile.
+fn confirmation(ack: Confirmation, machines: &Machines) -> [f64; 2] {
+    match ack {
+        Confirmation::Memory => [0.0; 2],
+        Confirmation::Fsync => [FSYNC / 2.0, FSYNC],
+        Confirmation::Replicas(_) => [machines.round_trip; 2],
+    }
+}
+
+/// The service times, the round trip, and the waiting times at countd and at the slowest of the masters.
+fn percentiles(stations: &Stations, request: Request, machines: &Machines) -> Option<Percentiles> {
+    let countd = stations.countd.wait()?;
+    let (constant, redis) = match request.calls > 0.0 {
+        true => {
+            let (longest, wait) = stations.redis.wait()?.longest_of(request.calls);
+            (longest + request.redis + machines.round_trip, wait)
+        }
+        false => (0.0, Wait::NONE),
+    };
+    let at =
+        |share| (request.countd + constant + quantile([countd, redis, Wait::NONE], share)) * 1e3;
+    Some(Percentiles {
+        p50: at(0.5),
+        p99: at(0.99),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::queue::{Jobs, Station};
+    use super::*;
+    use crate::domain::sizing::workload::testing::machines;
+
+    fn stations(per_second: f64) -> Stations {
+        let request = Request::for_test(100e-6, 100e-6, 1.0);
+        let jobs = || {
+            [Jobs {
+                per_second,
+                seconds: 100e-6,
+            }]
+        };
+        Stations {
+            redis: Station::new(1, jobs()),
+            hot: 0.0,
+            countd: Station::new(1, jobs()),
+            clients: 0.0,
+            read: request,
+            write: request,
+        }
+    }
+
+    #[test]
+    fn an_idle_system_takes_the_service_times_and_the_round_trip() {
+        let latency = percentiles(&stations(0.0), stations(0.0).read, &machines()).expect("stable");
+        assert!((latency.p99 - 0.4).abs() < 1e-9, "{latency:?}");
+        assert_eq!(latency.p50, latency.p99);
+    }
+
+    #[test]
+    fn a_busy_system_waits_and_an_overloaded_one_has_no_latency() {
+        let of = |per_second| percentiles(&stations(per_second), stations(0.0).read, &machines());
+        let (half, most) = (of(5_000.0).expect("stable"), of(9_000.0).expect("stable"));
+        assert!(half.p50 < half.p99 && half.p99 < most.p99 && half.p50 < most.p50);
+        assert_eq!(of(10_000.0), None);
+    }
+
+    #[test]
+    fn confirmations_take_a_round_trip_or_a_sync() {
+        assert_eq!(confirmation(Confirmation::Memory, &machines()), [0.0, 0.0]);
+        assert_eq!(
+            confirmation(Confirmation::Replicas(1), &machines()),
+            [200e-6, 200e-6]
+        );
+        assert_eq!(confirmation(Confirmation::Fsync, &machines()), [1.0, 2.0]);
+    }
+}

@@ -1,0 +1,228 @@
+//! Waiting times of queues.
+//!
+//! A part (the CPU of a Redis server, the cores of a countd process) is a queue with Poisson arrivals, any distribution of the service time
+//! and `c` servers: M/G/c. The mean waiting time is the approximation of Allen and Cunneen (A. O. Allen, *Probability, Statistics, and Queueing
+//! Theory with Computer Science Applications*, 1990): that of M/M/c, times `(1 + cs²) / 2`, where `cs²` is the squared coefficient of
+//! variation of the service time. With one server it is the formula of Pollaczek and Khinchine, which is exact. A job that has to wait waits an
+//! exponentially distributed time, as in heavy traffic (J. F. C. Kingman, *The single server queue in heavy traffic*, 1961). For M/M/c that is exact,
+//! too. With constant service times it overestimates the tail.
+//!
+//! A request passes several parts. The sum of its waiting times has a phase-type distribution (M. F. Neuts, *Matrix-Geometric Solutions in
+//! Stochastic Models*, 1981), whose quantiles are computed without a further approximation.
+
+/// Jobs of a class: how many arrive, and how long each takes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Jobs {
+    /// Arrivals per second.
+    pub per_second: f64,
+    /// Seconds of a core for each.
+    pub seconds: f64,
+}
+
+/// A part with a queue.
+#[derive(Clone, Debug)]
+pub struct Station {
+    cores: usize,
+    jobs: Vec<Jobs>,
+}
+
+impl Station {
+    /// A part with this many cores, at least 1, and these classes of jobs.
+    pub fn new(cores: usize, jobs: impl IntoIterator<Item = Jobs>) -> Station {
+        Station {
+            cores: cores.max(1),
+            jobs: jobs.into_iter().collect(),
+        }
+    }
+
+    /// The cores that the jobs keep busy.
+    pub fn busy_cores(&self) -> f64 {
+        let busy = self.jobs.iter().map(|job| job.per_second * job.seconds);
+        busy.sum()
+    }
+
+    /// The share of its cores that is busy; 1 or more if the part is overloaded.
+    pub fn utilization(&self) -> f64 {
+        self.busy_cores() / self.cores as f64
+    }
+
+    /// How long a job waits; `None` if the part is overloaded, and waiting times grow without bound.
+    pub fn wait(&self) -> Option<Wait> {
+        let arrivals: f64 = self.jobs.iter().map(|job| job.per_second).sum();
+        let (busy, free) = (self.busy_cores(), self.cores as f64 - self.busy_cores());
+        if free <= 0.0 {
+            return None;
+        }
+        if busy <= 0.0 {
+            return Some(Wait::NONE);
+        }
+        let mean = busy / arrivals;
+        let squares: f64 = self
+            .jobs
+            .iter()
+            .map(|job| job.per_second * job.seconds * job.seconds)
+            .sum();
+        // 1 + cs² is E[S²] / E[S]².
+        let variation = squares / arrivals / (mean * mean);
+        Some(Wait {
+            probability: erlang_c(self.cores, busy),
+            rate: 2.0 * free / mean / variation,
+        })
+    }
+}
+
+/// The probability that a job of M/M/c has to wait: Erlang's C formula. `busy` is less than `cores`.
+fn erlang_c(cores: usize, busy: f64) -> f64 {
+    // Erlang's B formula by its recursion, which neither overflows nor cancels.
+    let blocked = (1..=cores).fold(1.0, |blocked, servers| {
+        busy * blocked / (servers as f64 + busy * blocked)
+    });
+    let utilization = busy / cores as f64;
+    blocked / (1.0 - utilization * (1.0 - blocked))
+}
+
+/// A waiting time: 0, or with a probability an exponentially distributed time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Wait {
+    /// The probability of having to wait.
+    pub probability: f64,
+    /// One divided by the mean of the time in seconds, if there is any.
+    pub rate: f64,
+}
+
+impl Wait {
+    /// No waiting.
+    pub const NONE: Wait = Wait {
+        probability: 0.0,
+        rate: 1.0,
+    };
+
+    /// The mean in seconds.
+    pub fn mean(self) -> f64 {
+        self.probability / self.rate
+    }
+
+    /// The longest of several waiting times, as a constant time and a waiting time after it.
+    ///
+    /// The probability that one of them is longer than a time is at most the sum of their probabilities (Boole's inequality).
+    pub fn longest_of(self, times: f64) -> (f64, Wait) {
+        let sum = self.probability * times.max(1.0);
+        let constant = if sum > 1.0 { sum.ln() / self.rate } else { 0.0 };
+        let probability = sum.min(1.0);
+        (
+            constant,
+            Wait {
+                probability,
+                ..self
+            },
+        )
+    }
+}
+
+/// The number of parts that a request passes at most.
+const PARTS: usize = 3;
+type Matrix = [[f64; PARTS]; PARTS];
+
+/// The time in seconds that the sum of independent waiting times exceeds with the probability `1 - quantile`.
+///
+/// `quantile` is between 0 and 1.
+pub fn quantile(waits: [Wait; PARTS], quantile: f64) -> f64 {
+    let tail = 1.0 - quantile;
+    let generator = Generator::new(waits);
+    if generator.exceeds(0.0) <= tail {
+        return 0.0;
+    }
+    // No waiting time exceeds its bound with more than a third of the probability, so neither does the sum exceed theirs.
+    let bounds =
+        waits.map(|wait| (PARTS as f64 * wait.probability / tail).max(1.0).ln() / wait.rate);
+    let (mut low, mut high) = (0.0, bounds.iter().sum::<f64>());
+    for _ in 0..60 {
+        let middle = (low + high) / 2.0;
+        match generator.exceeds(middle) > tail {
+            true => low = middle,
+            false => high = middle,
+        }
+    }
+    high
+}
+
+/// A phase-type distribution with a phase for each part at which a request waits.
+struct Generator {
+    /// The probability that the first phase is this one.
+    start: [f64; PARTS],
+    /// The rates between phases.
+    rates: Matrix,
+}
+
+impl Generator {
+    fn new(waits: [Wait; PARTS]) -> Generator {
+        // The probability that the phase after `from` phases is `to`: the request does not wait in between.
+        let next = |from: usize, to: usize| {
+            let skipped: f64 = waits[from..to]
+                .iter()
+                .map(|wait| 1.0 - wait.probability)
+                .product();
+            skipped * waits[to].probability
+        };
+        let mut rates = [[0.0; PARTS]; PARTS];
+        for (phase, row) in rates.iter_mut().enumerate() {
+            let rate = waits[phase].rate;
+            row[phase] = -rate;
+            for (to, value) in row.iter_mut().enumerate().skip(phase + 1) {
+                *value = rate * next(phase + 1, to);
+            }
+        }
+        Generator {
+            start: std::array::from_fn(|phase| next(0, phase)),
+            rates,
+        }
+    }
+
+    /// The probability that the sum exceeds a time.
+    fn exceeds(&self, seconds: f64) -> f64 {
+        let state = exponential(&self.rates, seconds);
+        let rows = self.start.iter().zip(&state);
+        rows.map(|(start, row)| start * row.iter().sum::<f64>())
+            .sum()
+    }
+}
+
+/// The exponential of a matrix times a number, by scaling and squaring.
+fn exponential(matrix: &Matrix, factor: f64) -> Matrix {
+    let norm = matrix
+        .iter()
+        .flatten()
+        .fold(0.0, |max: f64, x| max.max(x.abs()))
+        * factor;
+    let squarings = (norm * 4.0).max(1.0).log2().ceil();
+    let scale = factor / squarings.exp2();
+    let (mut sum, mut term) = (identity(), identity());
+    for order in 1..=16 {
+        term = product(&term, matrix, scale / f64::from(order));
+        for (row, added) in sum.iter_mut().zip(&term) {
+            row.iter_mut()
+                .zip(added)
+                .for_each(|(value, add)| *value += add);
+        }
+    }
+    for _ in 0..squarings as u32 {
+        sum = product(&sum, &sum, 1.0);
+    }
+    sum
+}
+
+fn identity() -> Matrix {
+    std::array::from_fn(|row| std::array::from_fn(|column| f64::from(u8::from(row == column))))
+}
+
+fn product(a: &Matrix, b: &Matrix, factor: f64) -> Matrix {
+    std::array::from_fn(|row| {
+        std::array::from_fn(|column| {
+            let terms = (0..PARTS).map(|i| a[row][i] * b[i][column]);
+            terms.sum::<f64>() * factor
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,26 @@
+//! The topic of repeatable events, for data whose log is Kafka (`log.kind = "kafka"`).
+//!
+//! An entity's partition of the topic is that of its counters modulo the number of the topic's partitions, as Kafka's default partitioner
+//! chooses it. The position of each partition is stored with its counters; offsets that Kafka stores are published and never read.
+
+mod client;
+mod describe;
+mod error;
+mod inspect;
+mod offsets;
+mod producer;
+mod reader;
+mod record;
+mod topic;
+
+#[cfg(test)]
+mod tests;
+
+pub use describe::{TopicDescription, describe};
+pub use error::TopicError;
+pub use inspect::{Inspection, inspect_topic};
+pub use offsets::{Committer, Ends, Watermarks, end_offsets, offsets_of};
+pub use producer::{OutgoingRecord, Producer};
+pub use reader::{Reader, ReaderError};
+pub use record::{INDEX, Origin, Record, SEQUENCE, SOURCE};
+pub use topic::{Topic, TopicIdentity, topic_of};

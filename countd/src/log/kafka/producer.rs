@@ -1,0 +1,156 @@
+//! The producer: idempotent, and confirmed by all in-sync replicas.
+
+use super::client::{self, Context};
+use super::error::TopicError;
+use crate::domain::config::KafkaConfig;
+use arc_swap::ArcSwap;
+use rdkafka::error::KafkaError;
+use rdkafka::message::{Header, OwnedHeaders};
+use rdkafka::producer::{DeliveryFuture, FutureProducer, FutureRecord, Producer as _};
+use rdkafka::types::RDKafkaErrorCode;
+use std::borrow::Borrow;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// The delay before a record is offered again while the queue is full.
+const FULL_DELAY: Duration = Duration::from_millis(5);
+
+/// A record to be appended to the topic.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OutgoingRecord {
+    /// The partition of the topic.
+    pub partition: u16,
+    /// The key.
+    pub key: String,
+    /// The value.
+    pub value: Vec<u8>,
+    /// Names and values of headers.
+    pub headers: Vec<(&'static str, String)>,
+}
+
+/// Appends records to the topic. Cheap to clone.
+#[derive(Clone)]
+pub struct Producer(Arc<Inner>);
+
+struct Inner {
+    settings: Arc<KafkaConfig>,
+    /// The time after which a record fails, in milliseconds; 0 is never.
+    timeout_ms: u64,
+    /// Replaced after a fatal error.
+    client: ArcSwap<FutureProducer<Context>>,
+}
+
+impl Producer {
+    /// A producer, whose records fail after a time; 0 is never. It connects in the background.
+    ///
+    /// # Errors
+    /// librdkafka rejects a setting.
+    pub(super) fn new(
+        settings: &Arc<KafkaConfig>,
+        timeout_ms: u64,
+    ) -> Result<Producer, TopicError> {
+        let client = client::create(&client::of_producer(settings, timeout_ms))?;
+        Ok(Producer(Arc::new(Inner {
+            settings: Arc::clone(settings),
+            timeout_ms,
+            client: ArcSwap::from_pointee(client),
+        })))
+    }
+
+    /// The client of librdkafka.
+    pub(super) fn client(&self) -> Arc<FutureProducer<Context>> {
+        self.0.client.load_full()
+    }
+
+    /// Appends records, in order for each partition. Returns a result for each, in their order: an error says that the record may or may
+    /// not have been appended, unless it is [`TopicError::TooLarge`]. Takes up to the timeout of the producer.
+    pub async fn send<R: Borrow<OutgoingRecord>>(
+        &self,
+        records: &[R],
+    ) -> Vec<Result<(), TopicError>> {
+        let client = self.client();
+        let timeout = Duration::from_millis(self.0.timeout_ms);
+        let deadline = (!timeout.is_zero()).then(|| Instant::now() + timeout);
+        let mut offered = Vec::with_capacity(records.len());
+        for record in records {
+            offered.push(self.offer(&client, record.borrow(), deadline).await);
+        }
+        let mut results = Vec::with_capacity(records.len());
+        let (mut sent, mut failed) = (0, 0);
+        for offered in offered {
+            let result = match offered {
+                Ok(delivery) => match delivery.await {
+                    Ok(Ok(_)) => Ok(()),
+                    Ok(Err((error, _))) => Err(error),
+                    // The client was dropped.
+                    Err(_) => Err(KafkaError::Canceled),
+                },
+                Err(error) => Err(error),
+            };
+            match &result {
+                Ok(()) => sent += 1,
+                Err(_) => failed += 1,
+            }
+            results.push(result.map_err(|error| TopicError::of_request(&error)));
+        }
+        metrics::counter!("countd_kafka_produced_total").increment(sent);
+        if failed > 0 {
+            metrics::counter!("countd_kafka_produce_errors_total").increment(failed);
+            self.replace_failed(&client);
+        }
+        results
+    }
+
+    /// Puts a record into the queue of the client.
+    async fn offer(
+        &self,
+        client: &FutureProducer<Context>,
+        record: &OutgoingRecord,
+        deadline: Option<Instant>,
+    ) -> Result<DeliveryFuture, KafkaError> {
+        let mut outgoing = FutureRecord::to(&self.0.settings.topic)
+            .partition(i32::from(record.partition))
+            .key(&record.key)
+            .payload(&record.value);
+        if !record.headers.is_empty() {
+            let headers = record.headers.iter();
+            let headers = headers.fold(OwnedHeaders::new(), |headers, (key, value)| {
+                headers.insert(Header {
+                    key,
+                    value: Some(value),
+                })
+            });
+            outgoing = outgoing.headers(headers);
+        }
+        loop {
+            match client.send_result(outgoing) {
+                Ok(delivery) => return Ok(delivery),
+                Err((error, rejected)) => {
+                    let is_full = error.rdkafka_error_code() == Some(RDKafkaErrorCode::QueueFull);
+                    if !is_full || deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+                        return Err(error);
+                    }
+                    outgoing = rejected;
+                    tokio::time::sleep(FULL_DELAY).await;
+                }
+            }
+        }
+    }
+
+    /// Replaces the client after a fatal error: an idempotent producer that lost its sequence numbers accepts no records any more.
+    fn replace_failed(&self, failed: &Arc<FutureProducer<Context>>) {
+        let Some((code, reason)) = failed.client().fatal_error() else {
+            return;
+        };
+        if !Arc::ptr_eq(&self.client(), failed) {
+            return;
+        }
+        match client::create(&client::of_producer(&self.0.settings, self.0.timeout_ms)) {
+            Ok(client) => {
+                tracing::warn!(%code, reason, "the producer has failed and is replaced");
+                self.0.client.store(Arc::new(client));
+            }
+            Err(error) => tracing::error!(%error, "the producer has failed"),
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! Records of the topic, and the entries of the log that they are.
+
+use crate::domain::keys::{Keys, Partition};
+use crate::log::entry::{EntryKind, LogEntry};
+use rdkafka::message::{BorrowedMessage, Headers, Message};
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+
+/// The header with the partition of the stream from which an event was copied to the topic. Such records are not counted: the stream is.
+pub const SOURCE: &str = "countd-source";
+/// The header with the offset in that stream.
+pub const SEQUENCE: &str = "countd-seq";
+/// The header with the number of the event in the entry, which has more than one for a group.
+pub const INDEX: &str = "countd-index";
+
+/// A record of the topic.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// The partition of the topic.
+    pub topic_partition: u16,
+    /// The offset.
+    pub offset: u64,
+    /// The key, if there is one.
+    pub key: Option<Vec<u8>>,
+    /// The value, if there is one.
+    pub value: Option<Vec<u8>>,
+    /// Whether it is a copy of an event in a stream.
+    pub is_copy: bool,
+}
+
+/// Where a record belongs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// To this partition, by its key.
+    Key(Partition),
+    /// To this partition because it has to belong to some. It cannot be counted, for the reason.
+    Misplaced(Partition, String),
+}
+
+impl Record {
+    /// Copies a message. `None` if its partition or its offset is none of a topic.
+    pub(super) fn of(message: &BorrowedMessage<'_>) -> Option<Record> {
+        let is_copy = message
+            .headers()
+            .is_some_and(|headers| headers.iter().any(|header| header.key == SOURCE));
+        Some(Record {
+            topic_partition: u16::try_from(message.partition()).ok()?,
+            offset: u64::try_from(message.offset()).ok()?,
+            key: message.key().map(<[u8]>::to_vec),
+            // Copies are not counted.
+            value: message.payload().filter(|_| !is_copy).map(<[u8]>::to_vec),
+            is_copy,
+        })
+    }
+
+    /// The partition to which the record belongs, of a topic with this number of partitions. It depends on the record only: each record is
+    /// counted, or set aside, with the position of one partition.
+    pub fn origin(&self, keys: Keys, topic_partitions: u16) -> Origin {
+        let Some(key) = &self.key else {
+            let reason = "the record has no key: it must be {etype}:{eid}".to_owned();
+            return Origin::Misplaced(self.topic_partition, reason);
+        };
+        let home = keys.of_record(key);
+        let expected = home % topic_partitions.max(1);
+        if expected == self.topic_partition {
+            return Origin::Key(home);
+        }
+        let reason = format!(
+            "the record is in partition {} of the topic, but its key belongs to {expected}: use the default partitioner of Kafka (murmur2)",
+            self.topic_partition
+        );
+        Origin::Misplaced(self.topic_partition, reason)
+    }
+
+    /// The number of bytes of key and value.
+    pub fn size(&self) -> usize {
+        self.key.as_ref().map_or(0, Vec::len) + self.value.as_ref().map_or(0, Vec::len)
+    }
+
+    /// The entry of the log. A value with an `event_id` is an envelope.
+    pub fn into_entry(self) -> LogEntry {
+        let size = self.size();
+        let payload = self.value.unwrap_or_default();
+        let kind = match has_event_id(&payload) {
+            true => EntryKind::Envelope,
+            false => EntryKind::Event,
+        };
+        LogEntry {
+            offset: self.offset,
+            kind,
+            payload,
+            size,
+            is_whole: true,
+        }
+    }
+}
+
+/// Whether a JSON object has the field `event_id`.
+fn has_event_id(json: &[u8]) -> bool {
+    const FIELD: &[u8] = b"\"event_id\"";
+    #[derive(Deserialize)]
+    struct WithEventId {
+        #[serde(rename = "event_id")]
+        _id: IgnoredAny,
+    }
+    // Most values are events: the search is cheaper than parsing them twice.
+    json.windows(FIELD.len()).any(|window| window == FIELD)
+        && serde_json::from_slice::<WithEventId>(json).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::keys::PartitionHash;
+
+    fn record(topic_partition: u16, key: Option<&str>, value: &str) -> Record {
+        Record {
+            topic_partition,
+            offset: 7,
+            key: key.map(|key| key.as_bytes().to_vec()),
+            value: Some(value.as_bytes().to_vec()),
+            is_copy: false,
+        }
+    }
+
+    #[test]
+    fn a_record_belongs_to_the_partition_of_its_key_if_it_is_where_kafka_puts_it() {
+        let keys = Keys::new(1024, false, PartitionHash::Murmur2);
+        let home = keys.of_record(b"note:7");
+        let origin = |at, key| record(at, key, "").origin(keys, 8);
+        assert_eq!(origin(home % 8, Some("note:7")), Origin::Key(home));
+        let elsewhere = (home + 1) % 8;
+        for key in [Some("note:7"), None] {
+            assert!(
+                matches!(origin(elsewhere, key), Origin::Misplaced(p, _) if p == elsewhere),
+                "{key:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn values_with_an_event_id_are_envelopes() {
+        for (json, kind) in [
+            (r#"{"event_id": 7, "payload": {}}"#, EntryKind::Envelope),
+            (r#"{"etype":"note","eid":"7"}"#, EntryKind::Event),
+            (r#"{"etype":"note","traceId":"event_id"}"#, EntryKind::Event),
+            (r#"{"a":{"event_id":1}}"#, EntryKind::Event),
+            (r#"not JSON "event_id""#, EntryKind::Event),
+            ("", EntryKind::Event),
+        ] {
+            let entry = record(0, None, json).into_entry();
+            assert_eq!((entry.kind, entry.offset), (kind, 7), "{json}");
+            assert_eq!(entry.payload, json.as_bytes());
+        }
+    }
+}

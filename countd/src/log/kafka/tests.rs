@@ -1,0 +1,145 @@
+//! Producer, reader and offsets with the mock cluster of librdkafka.
+
+use super::*;
+use crate::domain::config::Config;
+use crate::domain::keys::{Keys, PartitionHash};
+use rdkafka::mocking::MockCluster;
+use rdkafka::producer::DefaultProducerContext;
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+use tokio::sync::watch;
+
+const NAME: &str = "cnt-update";
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A topic with two partitions, and the cluster that has it.
+fn topic() -> (MockCluster<'static, DefaultProducerContext>, Topic) {
+    let cluster = MockCluster::new(1).expect("a mock cluster");
+    cluster.create_topic(NAME, 2, 1).expect("a topic");
+    let brokers = cluster.bootstrap_servers();
+    let text = format!("[kafka]\nbrokers = [\"{brokers}\"]\ntimeout_ms = 10000");
+    let settings = Config::parse(&text).expect("valid").kafka;
+    let identity = TopicIdentity {
+        name: NAME.to_owned(),
+        id: None,
+        partitions: 2,
+    };
+    let keys = Keys::new(4, false, PartitionHash::Murmur2);
+    (cluster, Topic::for_test(identity, settings, keys))
+}
+
+async fn send(topic: &Topic, partition: u16, values: std::ops::Range<u64>) {
+    let records: Vec<OutgoingRecord> = values
+        .map(|value| OutgoingRecord {
+            partition,
+            key: format!("note:{value}"),
+            value: value.to_string().into_bytes(),
+            headers: match value % 2 {
+                0 => Vec::new(),
+                _ => vec![(SOURCE, "3".to_owned()), (SEQUENCE, value.to_string())],
+            },
+        })
+        .collect();
+    for result in topic.producer().send(&records).await {
+        result.expect("confirmed");
+    }
+}
+
+/// Reads a number of records.
+async fn read(reader: &mut Reader, count: usize) -> Vec<(u16, u64, bool)> {
+    let mut read = Vec::new();
+    let since = Instant::now();
+    while read.len() < count {
+        assert!(since.elapsed() < PATIENCE, "{read:?}");
+        reader.wait(Duration::from_millis(100)).await;
+        let (records, _) = reader.take(count - read.len(), usize::MAX);
+        read.extend(
+            records
+                .into_iter()
+                .map(|record| (record.topic_partition, record.offset, record.is_copy)),
+        );
+    }
+    read
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn records_are_read_from_offsets_and_again_after_a_seek() {
+    let (_cluster, topic) = topic();
+    send(&topic, 0, 0..10).await;
+    send(&topic, 1, 0..3).await;
+    let (_sender, watermarks) = watch::channel(Watermarks::default());
+    let mut reader = Reader::new(topic.clone(), watermarks).expect("a reader");
+    reader.assign(&BTreeMap::from([(0, 4)])).expect("assigned");
+    let expected: Vec<(u16, u64, bool)> = (4..10).map(|o| (0, o, o % 2 == 1)).collect();
+    assert_eq!(read(&mut reader, 6).await, expected);
+    assert_eq!((reader.next(0), reader.next(1)), (Some(10), None));
+    // A batch was dropped, and a partition is added.
+    let from = BTreeMap::from([(0, 8), (1, 2)]);
+    reader.assign(&from).expect("assigned");
+    let mut again = read(&mut reader, 3).await;
+    again.sort_unstable();
+    assert_eq!(again, [(0, 8, false), (0, 9, true), (1, 2, false)]);
+    // What is being read needs no new assignment.
+    let from = BTreeMap::from([(0, 10), (1, 3)]);
+    reader.assign(&from).expect("assigned");
+    send(&topic, 1, 3..4).await;
+    assert_eq!(read(&mut reader, 1).await, [(1, 3, true)]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn positions_outside_of_the_topic_are_noticed() {
+    let (_cluster, topic) = topic();
+    let mut marks = Watermarks {
+        generation: 1,
+        bounds: BTreeMap::from([(0, (5, 20))]),
+        ..Watermarks::default()
+    };
+    let (sender, watermarks) = watch::channel(marks.clone());
+    let mut reader = Reader::new(topic, watermarks).expect("a reader");
+    assert_eq!(reader.check(1, 0), None, "its offsets are not known");
+    assert_eq!(reader.check(0, 5), Some(Ok(())));
+    assert_eq!(reader.check(0, 20), Some(Ok(())));
+    let lost = ReaderError::Lost { first: 5, count: 3 };
+    assert_eq!(reader.check(0, 2), Some(Err(lost)));
+    // A look may be older than the position.
+    assert_eq!(reader.check(0, 21), None);
+    marks.generation = 3;
+    sender.send_replace(marks);
+    let truncated = ReaderError::Truncated { end: 20 };
+    assert_eq!(reader.check(0, 21), Some(Err(truncated)));
+    assert_eq!(reader.check(0, 7), Some(Ok(())));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_topic_is_watched_and_described() {
+    let (_cluster, topic) = topic();
+    send(&topic, 1, 0..7).await;
+    assert_eq!(end_offsets(&topic).await.expect("offsets"), [0, 7]);
+    topic.verify().await.expect("the same topic");
+    let (mut watermarks, _committer) = Watermarks::watch(topic).expect("watched");
+    let seen = watermarks.wait_for(|marks| marks.generation > 0);
+    let seen = tokio::time::timeout(PATIENCE, seen).await;
+    let seen = seen.expect("in time").expect("watched").clone();
+    assert_eq!(seen.bounds, BTreeMap::from([(0, (0, 0)), (1, (0, 7))]));
+    assert_eq!((seen.refusal, seen.problem), (None, None));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn records_that_no_broker_accepts_fail_in_time() {
+    let (cluster, topic) = topic();
+    send(&topic, 0, 0..1).await;
+    cluster.broker_down(1).expect("down");
+    let record = OutgoingRecord {
+        partition: 0,
+        key: "note:1".to_owned(),
+        value: b"1".to_vec(),
+        headers: Vec::new(),
+    };
+    let results = topic.producer().send(&[record]).await;
+    assert!(
+        matches!(results.as_slice(), [Err(error)] if error.is_transient()),
+        "{results:?}"
+    );
+    cluster.broker_up(1).expect("up");
+    send(&topic, 0, 1..2).await;
+}

@@ -1,0 +1,16 @@
+-- Records up to where a stream was copied to the topic, unless another process has copied more.
+--
+-- KEYS: the positions. ARGV: the history of the server from which the entries were read, the field, and the offset of the first entry that
+-- was not copied. Reply: 1; 0 if the server has another history.
+--
+-- requires: HGET {position} 0
+-- requires: HSET {position} 0 1
+if server_history() ~= ARGV[1] then
+  return 0
+end
+local stored = tonumber(redis.call('HGET', KEYS[1], ARGV[2]) or '1')
+if not stored or stored < tonumber(ARGV[3]) then
+  require_permission('HSET', KEYS[1], ARGV[2], ARGV[3])
+  redis.call('HSET', KEYS[1], ARGV[2], ARGV[3])
+end
+return 1

@@ -1,0 +1,72 @@
+//! `countd check` examines the topic.
+
+use super::{PARTITIONS, TOPIC_PARTITIONS, start};
+use crate::support::kafka::{Brokers, Mock, TOPIC, config};
+use crate::support::stores::module;
+use crate::support::{printed, run, set_schema};
+
+/// The output of `countd check`, whether it succeeds or not.
+fn check(server: &countint_tests::Server, config: &str) -> (bool, String) {
+    let output = run(server, config, &["check"]);
+    let text = [output.stdout, output.stderr].concat();
+    (
+        output.status.success(),
+        String::from_utf8_lossy(&text).into_owned(),
+    )
+}
+
+#[test]
+fn a_topic_with_another_number_of_partitions_is_reported() {
+    let store = module();
+    let mock = Mock::start(3);
+    let config = config(&mock.addresses(), PARTITIONS, "");
+    set_schema(&store.server, &config);
+    let (is_right, text) = check(&store.server, &config);
+    assert!(
+        !is_right && text.contains('3') && text.contains("power of two"),
+        "{text}"
+    );
+}
+
+#[test]
+fn brokers_that_are_away_are_reported() {
+    let store = module();
+    let config = config("127.0.0.1:1", PARTITIONS, "timeout_ms = 1000");
+    set_schema(&store.server, &config);
+    let (is_right, text) = check(&store.server, &config);
+    assert!(!is_right && text.contains("127.0.0.1:1"), "{text}");
+}
+
+#[test]
+#[ignore = "needs real brokers: scripts/test-kafka"]
+fn a_right_topic_passes_and_risks_are_named() {
+    let brokers = Brokers::start(1, TOPIC_PARTITIONS);
+    let store = module();
+    let config = config(&brokers.addresses(), PARTITIONS, "");
+    set_schema(&store.server, &config);
+    drop(start(&store, &config, "all"));
+    let text = printed(&run(&store.server, &config, &["check"]));
+    assert!(text.contains(TOPIC), "{text}");
+    // One replica: a broker that is lost takes its records with it.
+    assert!(text.contains("replication"), "{text}");
+    // Another topic of the same name.
+    brokers.delete_topic();
+    brokers.create_topic(TOPIC_PARTITIONS);
+    let (is_right, text) = check(&store.server, &config);
+    assert!(!is_right && text.contains(TOPIC), "{text}");
+    brokers.delete_topic();
+    let (is_right, text) = check(&store.server, &config);
+    assert!(!is_right && text.contains(TOPIC), "{text}");
+}
+
+#[test]
+#[ignore = "needs real brokers: scripts/test-kafka"]
+fn a_compacted_topic_is_refused() {
+    let brokers = Brokers::start(1, TOPIC_PARTITIONS);
+    brokers.configure("cleanup.policy", "compact");
+    let store = module();
+    let config = config(&brokers.addresses(), PARTITIONS, "");
+    set_schema(&store.server, &config);
+    let (is_right, text) = check(&store.server, &config);
+    assert!(!is_right && text.contains("cleanup.policy"), "{text}");
+}

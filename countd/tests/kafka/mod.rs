@@ -1,0 +1,134 @@
+//! Kafka as the log: each record of the topic counts exactly once, whatever the brokers, the committed offsets, the processes and Redis do.
+//! Most tests use librdkafka's mock cluster. Those with real brokers are ignored unless `scripts/test-kafka` runs them.
+
+mod brokers;
+mod check;
+mod clients;
+mod consumers;
+mod copies;
+mod counting;
+mod dead_letters;
+mod erasure;
+mod harness;
+mod kills;
+mod offsets;
+mod outage;
+mod redis;
+mod retention;
+mod security;
+mod settings;
+mod topics;
+
+use crate::support::kafka::{Mock, Record, Topic, config, expected, wait_until_counted};
+use crate::support::stores::{TestStore, module};
+use crate::support::{Api, Countd, Settings, set_schema, wait_until_drained};
+use countint_tests::wait_until;
+use serde_json::{Value as Json, json};
+use std::collections::BTreeMap;
+
+/// The number of partitions of the data.
+const PARTITIONS: u16 = 16;
+/// The number of partitions of the topic.
+const TOPIC_PARTITIONS: i32 = 4;
+
+/// A mock cluster, Redis, and one `countd all`.
+struct Setup {
+    topic: Topic,
+    mock: Mock,
+    countd: Countd,
+    store: TestStore,
+    config: String,
+}
+
+impl Setup {
+    fn start() -> Setup {
+        Setup::with(module(), "")
+    }
+
+    /// With further lines of the section `[kafka]`.
+    fn with(store: TestStore, more: &str) -> Setup {
+        let mock = Mock::start(TOPIC_PARTITIONS);
+        let config = config(&mock.addresses(), PARTITIONS, more);
+        Setup {
+            topic: mock.topic(),
+            countd: Countd::start(&store.server, &config),
+            mock,
+            store,
+            config,
+        }
+    }
+
+    fn api(&self) -> Api {
+        self.countd.api()
+    }
+
+    /// Another process of the same data.
+    fn another(&self, command: &'static str) -> Countd {
+        start(&self.store, &self.config, command)
+    }
+
+    /// Waits until all records and entries are counted. Returns the records.
+    #[track_caller]
+    fn drain(&self) -> Vec<Record> {
+        let records = wait_until_counted(&self.store, &self.topic, PARTITIONS);
+        wait_until_drained(&self.store.server, PARTITIONS);
+        records
+    }
+
+    /// Waits until all records are counted, and asserts that the counters of repeatable metrics are the sums of the records.
+    #[track_caller]
+    fn assert_exact(&self) {
+        let records = self.drain();
+        assert_equals_records(&self.api(), &records);
+    }
+}
+
+/// Starts a process. Several processes of the same data need their own ports only.
+fn start(store: &TestStore, config: &str, command: &'static str) -> Countd {
+    set_schema(&store.server, config);
+    Countd::with(&store.server, &Settings { command, config })
+}
+
+/// Asserts that the counters of repeatable metrics are the sums of the records.
+#[track_caller]
+fn assert_equals_records(api: &Api, records: &[Record]) {
+    let mut counts: BTreeMap<u64, Json> = BTreeMap::new();
+    for ((metric, entity), expected) in expected(records) {
+        let eid = entity.strip_prefix("note:").expect("a note");
+        let eid: u64 = eid.parse().expect("a number");
+        let counts = counts.entry(eid).or_insert_with(|| api.counts(eid));
+        assert_eq!(counts[&metric], json!(expected), "{metric} of {entity}");
+    }
+}
+
+/// A record with a read of a note by another client, and its key.
+fn read(note: u64, uid: u64) -> (String, String) {
+    event(note, &json!({ "uid": uid.to_string() }))
+}
+
+/// A record with an event on a note: a read by user 1, except for the fields of `more`.
+fn event(note: u64, more: &Json) -> (String, String) {
+    let event = json!({ "etype": "note", "eid": note.to_string(), "metric": "read", "delta": 1, "uid": "1", "ts": 1_700_000_000_000_u64 });
+    let event = crate::support::with(event, more.clone());
+    (format!("note:{note}"), event.to_string())
+}
+
+/// A record with an envelope of a comment on a note, and its key.
+fn envelope(id: &str, note: u64) -> (String, String) {
+    let envelope = json!({
+        "event_id": id, "event_type": "comment", "aggregate_type": "note", "aggregate_id": note.to_string(),
+        "payload": { "delta": 1, "uid": "7" },
+    });
+    (format!("note:{note}"), envelope.to_string())
+}
+
+/// Waits until a metric of a process has a value, and returns it.
+#[track_caller]
+fn wait_for_metric(api: &Api, name: &str, is_right: impl Fn(u64) -> bool) -> u64 {
+    let mut last = 0;
+    wait_until(&format!("{name} is right"), || {
+        last = crate::support::metric(api, name);
+        is_right(last)
+    });
+    last
+}

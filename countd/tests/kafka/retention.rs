@@ -1,0 +1,116 @@
+//! Records that the topic has removed before they were counted. Kafka's `DeleteRecords` removes them as retention does.
+
+use super::brokers::RealSetup;
+use super::{TOPIC_PARTITIONS, assert_equals_records, read, wait_for_metric};
+use crate::support::kafka::{Brokers, Record, wait_until_counted};
+use crate::support::{metric, on_note};
+use countint_tests::wait_until;
+
+const LOST: &str = "countd_kafka_lost_records_total";
+
+/// Waits until the positions of all partitions are at the end, also of those without records: these advance every two seconds.
+fn wait_until_published_offsets(setup: &RealSetup) {
+    let ends: Vec<i64> = setup
+        .topic
+        .watermarks()
+        .iter()
+        .map(|marks| marks.1)
+        .collect();
+    wait_until("all positions are at the end", || {
+        setup.topic.committed("countd") == ends
+    });
+}
+
+/// Counts some records, and produces others while no process runs. The first of these are removed in one partition: returns their number,
+/// and the records that can be counted.
+fn lose_records(setup: &mut RealSetup) -> (u64, Vec<Record>) {
+    setup.produce(1);
+    setup.assert_exact();
+    wait_until_published_offsets(setup);
+    setup.countd.kill();
+    let counted = setup.topic.records();
+    let ends = setup.topic.watermarks();
+    setup.produce(2);
+    let (_, end) = ends[1];
+    setup.brokers.delete_records(1, end + 20);
+    let left = setup.topic.records();
+    let left = left
+        .into_iter()
+        .filter(|record| record.partition != 1 || record.offset >= end + 20);
+    let earlier = counted.into_iter().filter(|record| record.partition == 1);
+    (20, left.chain(earlier).collect())
+}
+
+#[test]
+#[ignore = "needs real brokers: scripts/test-kafka"]
+fn counting_stops_if_records_were_removed_before_they_were_counted() {
+    let brokers = Brokers::start(1, TOPIC_PARTITIONS);
+    let mut setup = RealSetup::start(brokers, "");
+    let (lost, _) = lose_records(&mut setup);
+    setup.countd.launch();
+    let api = setup.api();
+    wait_until("the process is not ready", || api.get("/readyz").0 == 503);
+    let log = setup.countd.log();
+    assert!(log.contains(&format!("up to {lost} records")), "{log}");
+    // Nothing is skipped.
+    assert_eq!(metric(&api, LOST), 0);
+    // Others are counted, also facts of entities in the partition.
+    let stopped = (0..40).find(|note| {
+        let partition = crate::support::stores::TestStore::partition(&format!("note:{note}"), 1024);
+        i32::from(partition) % TOPIC_PARTITIONS == 1
+    });
+    let stopped = stopped.expect("one of 40 notes is in partition 1");
+    let goes_on = (0..40).find(|note| {
+        let partition = crate::support::stores::TestStore::partition(&format!("note:{note}"), 1024);
+        i32::from(partition) % TOPIC_PARTITIONS == 2
+    });
+    let goes_on = goes_on.expect("one of 40 notes is in partition 2");
+    assert_eq!(api.act("like", on_note(stopped, 5))["count"], 1);
+    wait_until("other partitions go on", || {
+        api.counts(goes_on)["read"] == 20
+    });
+    assert_eq!(api.counts(stopped)["read"], 10);
+}
+
+#[test]
+#[ignore = "needs real brokers: scripts/test-kafka"]
+fn removed_records_are_skipped_if_configured() {
+    let brokers = Brokers::start(1, TOPIC_PARTITIONS);
+    let mut setup = RealSetup::start(brokers, "lost_records = \"skip\"");
+    let (lost, countable) = lose_records(&mut setup);
+    setup.countd.launch();
+    let api = setup.api();
+    wait_until_counted(&setup.store, &setup.topic, super::PARTITIONS);
+    wait_for_metric(&api, LOST, |records| records == lost);
+    assert_equals_records(&api, &countable);
+    assert_eq!(api.get("/readyz").0, 200);
+    assert!(setup.countd.log().contains("they are skipped"));
+}
+
+/// What was counted may be removed.
+#[test]
+#[ignore = "needs real brokers: scripts/test-kafka"]
+fn counted_records_may_be_removed() {
+    let brokers = Brokers::start(1, TOPIC_PARTITIONS);
+    let mut setup = RealSetup::start(brokers, "");
+    setup.produce(1);
+    setup.assert_exact();
+    wait_until_published_offsets(&setup);
+    let records = setup.topic.records();
+    for (partition, (_, end)) in (0..).zip(setup.topic.watermarks()) {
+        setup.brokers.delete_records(partition, end);
+    }
+    for is_killed in [false, true] {
+        if is_killed {
+            setup.countd.kill();
+            setup.countd.launch();
+        }
+        setup.topic.produce(&[read(100, 1)]);
+        wait_until_counted(&setup.store, &setup.topic, super::PARTITIONS);
+    }
+    assert_equals_records(&setup.api(), &records);
+    assert_eq!(setup.api().counts(100)["read"], 2);
+    // Partitions without records since then have older positions: nothing is lost.
+    assert_eq!(metric(&setup.api(), LOST), 0);
+    assert_eq!(setup.api().get("/readyz").0, 200);
+}

@@ -1,0 +1,141 @@
+//! The topic: its partitions, its identity, and what is refused.
+
+use super::brokers::RealSetup;
+use super::{PARTITIONS, Setup, TOPIC_PARTITIONS, read, start};
+use crate::support::kafka::{Brokers, Mock, TOPIC, config};
+use crate::support::stores::module;
+use crate::support::{Running, set_schema};
+use countint_tests::{Server, wait_until};
+
+/// Starts a process, which must end with an error. Returns it.
+#[track_caller]
+fn refused(server: &Server, config: &str) -> String {
+    let config = config.replace(
+        "[consumer]\n",
+        "[http]\nlisten = \"127.0.0.1:0\"\n[consumer]\n",
+    );
+    let countd = Running::start(server, &config, &["all"]);
+    let (succeeded, _, errors) = countd.end();
+    assert!(!succeeded, "{errors}");
+    errors
+}
+
+#[test]
+fn other_numbers_of_partitions_are_refused() {
+    for partitions in [3, 12, 32, 2048] {
+        let store = module();
+        let mock = Mock::start(partitions);
+        let config = config(&mock.addresses(), PARTITIONS, "");
+        set_schema(&store.server, &config);
+        let error = refused(&store.server, &config);
+        assert!(error.contains(&partitions.to_string()), "{error}");
+        assert!(
+            error.contains("power of two") || error.contains("16"),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn a_topic_of_another_cluster_is_refused() {
+    let mut setup = Setup::start();
+    setup
+        .topic
+        .produce(&(0..200).map(|i| read(i, 1)).collect::<Vec<_>>());
+    setup.assert_exact();
+    setup.countd.kill();
+    let other = Mock::start(TOPIC_PARTITIONS);
+    let config = config(&other.addresses(), PARTITIONS, "");
+    let error = refused(&setup.store.server, &config);
+    assert!(error.contains(TOPIC), "{error}");
+    // The right one is counted on.
+    setup.topic.produce(&[read(1, 2)]);
+    setup.countd.launch();
+    setup.assert_exact();
+    assert_eq!(setup.api().counts(1)["read"], 2);
+}
+
+#[test]
+#[ignore = "needs real brokers: scripts/test-kafka"]
+fn a_re_created_topic_is_refused() {
+    let brokers = Brokers::start(1, TOPIC_PARTITIONS);
+    let mut setup = RealSetup::start(brokers, "");
+    setup.produce(1);
+    setup.assert_exact();
+    setup.countd.kill();
+    setup.brokers.delete_topic();
+    setup.brokers.create_topic(TOPIC_PARTITIONS);
+    // It has as many records as the former one, and others.
+    setup.produce(2);
+    let error = refused(&setup.store.server, &setup.config);
+    assert!(error.contains(TOPIC), "{error}");
+}
+
+/// The process runs when the topic is re-created: it counts nothing of the new one.
+#[test]
+#[ignore = "needs real brokers: scripts/test-kafka"]
+fn a_topic_that_is_re_created_under_a_process_is_not_counted() {
+    let brokers = Brokers::start(1, TOPIC_PARTITIONS);
+    let setup = RealSetup::start(brokers, "");
+    setup.produce(1);
+    setup.assert_exact();
+    let before = setup.api().counts(7);
+    setup.brokers.delete_topic();
+    setup.brokers.create_topic(TOPIC_PARTITIONS);
+    setup.produce(2);
+    setup.produce(3);
+    wait_until("the process is not ready", || {
+        setup.api().get("/readyz").0 == 503
+    });
+    let log = setup.countd.log();
+    assert!(log.contains("topic"), "{log}");
+    assert_eq!(setup.api().counts(7), before);
+}
+
+#[test]
+#[ignore = "needs real brokers: scripts/test-kafka"]
+fn a_topic_that_grows_is_refused() {
+    let brokers = Brokers::start(1, TOPIC_PARTITIONS);
+    let mut setup = RealSetup::start(brokers, "");
+    setup.produce(1);
+    setup.assert_exact();
+    setup.countd.kill();
+    setup.brokers.set_partitions(2 * TOPIC_PARTITIONS as usize);
+    let error = refused(&setup.store.server, &setup.config);
+    assert!(error.contains('8') && error.contains('4'), "{error}");
+}
+
+/// A process whose data has a log in streams already takes the topic on, and counts what is left in the streams.
+#[test]
+fn data_with_streams_continues_with_a_topic() {
+    let store = module();
+    let streams =
+        format!("[log]\npartitions = {PARTITIONS}\nretain = 100\n[consumer]\nlinger_ms = 5\n");
+    let mut countd = start(&store, &streams, "all");
+    for note in 0..30 {
+        countd.api().act("read", crate::support::on_note(note, 1));
+        countd.api().act("like", crate::support::on_note(note, 1));
+    }
+    countd.kill();
+    let mock = Mock::start(TOPIC_PARTITIONS);
+    let config = config(&mock.addresses(), PARTITIONS, "");
+    let setup = Setup {
+        topic: mock.topic(),
+        countd: start(&store, &config, "all"),
+        mock,
+        store,
+        config,
+    };
+    for note in 0..30 {
+        setup.api().act("read", crate::support::on_note(note, 1));
+    }
+    setup.drain();
+    for note in 0..30 {
+        let counts = setup.api().counts(note);
+        assert_eq!(
+            (counts["read"].as_u64(), counts["like"].as_u64()),
+            (Some(2), Some(1)),
+            "note {note}"
+        );
+    }
+}

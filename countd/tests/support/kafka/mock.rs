@@ -1,0 +1,50 @@
+//! librdkafka's mock cluster, in the process of the test. It has no files, no topic configurations and no groups of administrators: tests
+//! of these need [real brokers](super::Brokers).
+
+use super::names::TOPIC;
+use super::topic::Topic;
+use rdkafka::mocking::MockCluster;
+use rdkafka::producer::DefaultProducerContext;
+
+/// The number of brokers.
+const BROKERS: i32 = 3;
+
+/// A mock cluster with the topic of the tests.
+pub struct Mock {
+    cluster: MockCluster<'static, DefaultProducerContext>,
+}
+
+impl Mock {
+    /// A cluster of three brokers whose topic has this number of partitions.
+    pub fn start(partitions: i32) -> Mock {
+        let cluster = MockCluster::new(BROKERS).expect("a mock cluster");
+        cluster
+            .create_topic(TOPIC, partitions, BROKERS)
+            .expect("a topic");
+        Mock { cluster }
+    }
+
+    /// The addresses of its brokers, separated by commas.
+    pub fn addresses(&self) -> String {
+        self.cluster.bootstrap_servers()
+    }
+
+    /// The topic as another client sees it.
+    pub fn topic(&self) -> Topic {
+        Topic::new(&self.addresses(), &[])
+    }
+
+    /// Disconnects all clients, and refuses connections.
+    pub fn go_away(&self) {
+        for broker in 1..=BROKERS {
+            self.cluster.broker_down(broker).expect("a broker");
+        }
+    }
+
+    /// Accepts connections again.
+    pub fn come_back(&self) {
+        for broker in 1..=BROKERS {
+            self.cluster.broker_up(broker).expect("a broker");
+        }
+    }
+}

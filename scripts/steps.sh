@@ -1,0 +1,76 @@
+# The steps of scripts/test and their summary. Sourced by it, never run.
+# shellcheck shell=bash
+
+SUMMARY=()
+FAILED=
+NOT_RUN=
+RETRY=          # yes: failed tests run a second time, alone
+FAILURES=()     # files with the output of failed tests
+
+# step NAME COMMAND [ARG ...]: runs a command and records its result.
+step() {
+    local name=$1 start=$SECONDS result=ok
+    shift
+    printf '\n==== %s\n' "$name"
+    "$@" || { result=FAILED && FAILED=yes; }
+    SUMMARY+=("$(printf '%-7s %4d s  %s' "$result" $((SECONDS - start)) "$name")")
+    [[ $result == ok ]]
+}
+
+# not_run NAME WHY: records a step that cannot run here.
+not_run() {
+    printf '\n==== %s: not run, %s\n' "$1" "$2"
+    SUMMARY+=("$(printf '%-7s %4s    %s: %s' 'not run' '' "$1" "$2")")
+    NOT_RUN=yes
+}
+
+# failed_tests LOG: the names in the lists at the end of each binary's output. An earlier line "failures:" begins their output.
+failed_tests() {
+    awk '/^failures:$/ { count = 0; listing = 1; next }
+         /^test result: / { if (listing) for (i = 0; i < count; i++) print names[i]; listing = 0; next }
+         listing && /^    / { names[count++] = substr($0, 5) }' "$1" | sort -u
+}
+
+# failed_outputs LOG: what failed tests printed, up to 60 lines of each.
+failed_outputs() {
+    awk '/^---- .* stdout ----$/ { wanted = 60 }
+         /^failures:$/ { wanted = 0 }
+         wanted > 0 { print; wanted-- }' "$1"
+}
+
+# passed_tests LOG: how many tests passed, of all binaries.
+passed_tests() { awk '/^test result: / { passed += $4 } END { print passed + 0 }' "$1"; }
+
+# cargo_test ARG ...: `cargo test` of everything that ARG selects, also after a failure. With RETRY, tests that failed run once more, alone:
+# beside others, on a slow machine, one can starve. Those that pass then are in the summary, because they may have found a race.
+cargo_test() {
+    local log status=0 names separator=(--)
+    log=$(mktemp)
+    cargo test --locked --no-fail-fast "$@" 2>&1 | tee "$log" || status=1
+    mapfile -t names < <(failed_tests "$log")
+    if ((status != 0)) && [[ -n $RETRY ]] && ((${#names[@]} > 0 && ${#names[@]} <= 20)); then
+        printf '\n==== once more, alone: %s\n' "${names[*]}"
+        [[ " $* " != *" -- "* ]] || separator=()
+        RUST_TEST_THREADS=1 cargo test --locked --no-fail-fast "$@" "${separator[@]}" --exact "${names[@]}" 2>&1 | tee "$log.again" && status=0
+        # A name that no binary knows runs nothing.
+        ((status != 0)) || (($(passed_tests "$log.again") >= ${#names[@]})) || status=1
+        ((status != 0)) || SUMMARY+=("passed only alone: ${names[*]}")
+    fi
+    ((status == 0)) || FAILURES+=("$log")
+    return "$status"
+}
+
+# Prints the summary, and ends the script.
+finish() {
+    local log
+    for log in "${FAILURES[@]}"; do
+        printf '\n==== Failed tests\n'
+        failed_tests "$log"
+        failed_outputs "$log"
+    done
+    printf '\n==== Summary (%d:%02d minutes)\n' $((SECONDS / 60)) $((SECONDS % 60))
+    printf '%s\n' "${SUMMARY[@]}"
+    [[ -z $FAILED ]] || exit 1
+    if [[ -z $NOT_RUN ]]; then echo "Everything passed."; else echo "Everything that was run passed."; fi
+    exit 0
+}
