@@ -6,11 +6,11 @@ use crate::support::{
     Api, Countd, Settings, metric, one_node_cluster, printed, run, set_schema, wait_until_drained,
     with,
 };
-use countint_tests::env::{TempDir, workspace};
+use countint_tests::env::{self, TempDir};
 use countint_tests::{Client, Server};
 use rusqlite::Connection;
 use serde_json::{Value as Json, json};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
@@ -245,31 +245,6 @@ fn envelopes_count_once_when_a_log_is_read_again() {
     assert_eq!(metric(&api, "countd_events_duplicated_total"), 600);
 }
 
-/// Builds the example and returns its path.
-fn relay_program() -> PathBuf {
-    let folder = Path::new(env!("CARGO_BIN_EXE_countd"))
-        .parent()
-        .expect("a folder");
-    let mut build = Command::new(env!("CARGO"));
-    build.args([
-        "build",
-        "--quiet",
-        "--package",
-        "countd",
-        "--example",
-        "outbox_relay",
-    ]);
-    if folder.ends_with("release") {
-        build.arg("--release");
-    }
-    let built = build.current_dir(workspace()).status();
-    assert!(
-        built.is_ok_and(|built| built.success()),
-        "the example builds"
-    );
-    folder.join("examples/outbox_relay")
-}
-
 /// The relay example and its database.
 struct Relay {
     program: PathBuf,
@@ -314,7 +289,7 @@ fn events_of_a_relay_that_is_killed_count_once() {
     let mut api = Countd::with(&server, &settings("serve"));
     let consumer = Countd::with(&server, &settings("consume"));
     let relay = Relay {
-        program: relay_program(),
+        program: env::example("outbox_relay"),
         dir: TempDir::new(),
     };
     let url = format!("http://127.0.0.1:{}", api.port());

@@ -11,9 +11,8 @@ use std::process::Command;
 /// Every package that Cargo.lock names, as `cargo metadata` describes it. Cargo downloads those that no build here has needed, such as those for
 /// other systems.
 fn packages() -> Vec<Json> {
-    let output = Command::new(env!("CARGO"))
-        .args(["metadata", "--locked", "--format-version", "1"])
-        .current_dir(env::workspace())
+    let output = env::cargo("metadata")
+        .args(["--locked", "--format-version", "1"])
         .output()
         .expect("cargo can be run");
     let text = String::from_utf8_lossy(&output.stderr);

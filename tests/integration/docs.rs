@@ -161,21 +161,28 @@ fn run_examples(server: &Server, block: &Block) -> Vec<String> {
             .map(|word| String::from_utf8_lossy(word))
             .collect();
         let words: Vec<&str> = words.iter().map(AsRef::as_ref).collect();
-        let ["cargo", "run", "--release", "--example", arguments @ ..] = words.as_slice() else {
+        let [
+            "cargo",
+            "run",
+            "--release",
+            "--example",
+            example,
+            arguments @ ..,
+        ] = words.as_slice()
+        else {
             wrong.push(format!("{line}: no test runs: {command}"));
             continue;
         };
         // It creates a million keys; examples.rs runs it with fewer.
-        if *arguments == ["migrate", "--", "demo"] {
+        if (*example, arguments) == ("migrate", &["--", "demo"]) {
             continue;
         }
-        let output = Command::new(env!("CARGO"))
-            .args(["run", "--quiet", "--package", "countint", "--example"])
-            .args(arguments)
+        let output = Command::new(env::example(example))
+            .args(arguments.iter().skip_while(|argument| **argument == "--"))
             .current_dir(env::workspace())
             .env("REDIS_URL", format!("redis://127.0.0.1:{}", server.port()))
             .output()
-            .expect("cargo runs");
+            .expect("the example can be run");
         if !output.status.success() {
             wrong.push(format!("{line}: {command}: {output:?}"));
         }

@@ -6,21 +6,12 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use countint_tests::{Client, Server, args, env, reply};
 
 fn output(server: &Server, example: &str, arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO"))
-        .args([
-            "run",
-            "--quiet",
-            "--package",
-            "countint",
-            "--example",
-            example,
-            "--",
-        ])
+    Command::new(env::example(example))
         .args(arguments)
         .current_dir(env::workspace())
         .env("REDIS_URL", format!("redis://127.0.0.1:{}", server.port()))
         .output()
-        .expect("cargo runs")
+        .expect("the example can be run")
 }
 
 fn run(example: &str) {

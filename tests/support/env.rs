@@ -2,6 +2,7 @@
 
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -23,6 +24,47 @@ fn file_from(variable: &str, default: &str, build: &str) -> PathBuf {
         path.display()
     );
     path
+}
+
+/// A command of the cargo that runs the tests, in the workspace.
+///
+/// It does not inherit the variables that cargo sets for a test: build scripts read some of them, and would run again, here and in the next
+/// build without them, with everything that depends on their packages.
+pub fn cargo(subcommand: &str) -> Command {
+    let mut command = Command::new(env!("CARGO"));
+    for (name, _) in std::env::vars_os() {
+        let of_a_package = ["CARGO_PKG_", "CARGO_MANIFEST_"];
+        if of_a_package
+            .iter()
+            .any(|start| name.to_string_lossy().starts_with(start))
+        {
+            command.env_remove(&name);
+        }
+    }
+    command.arg(subcommand).current_dir(workspace());
+    command
+}
+
+/// Builds an example of the workspace as the tests themselves are built, with the features of all members: nothing is built twice.
+///
+/// # Panics
+/// When it does not build.
+pub fn example(name: &str) -> PathBuf {
+    let built = cargo("build")
+        .args(["--quiet", "--locked", "--workspace", "--example", name])
+        .args((!cfg!(debug_assertions)).then_some("--release"))
+        .status();
+    assert!(
+        built.is_ok_and(|built| built.success()),
+        "the example {name} builds"
+    );
+    // This test is in the directory `deps` beside it.
+    let test = std::env::current_exe().expect("the test has a path");
+    let directory = test
+        .parent()
+        .and_then(Path::parent)
+        .expect("the test is in a directory of builds");
+    directory.join("examples").join(name)
 }
 
 /// The module under test.

@@ -198,8 +198,11 @@ fn planted_differences_are_found(store: TestStore) {
         );
         let (status, printed, _) = outcome(server, &words, &file);
         assert_eq!(status, 1);
-        let expected = format!("facts.csv:124: no {metric} of note 5 by 123\n");
-        assert!(printed.ends_with(&expected), "{printed}");
+        let found = printed.lines().collect::<Vec<_>>();
+        assert_eq!(found.len(), 2, "{printed}");
+        let expected = format!("facts.csv:124: no {metric} of note 5 by 123");
+        assert!(found[0].ends_with(&expected), "{printed}");
+        assert!(found[1].starts_with("imported: 300 records"), "{printed}");
     }
 }
 
