@@ -6,7 +6,6 @@ use serde_json::Value as Json;
 use spdx::{Expression, ParseMode};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::process::Command;
 
 /// Every package that Cargo.lock names, as `cargo metadata` describes it. Cargo downloads those that no build here has needed, such as those for
 /// other systems.

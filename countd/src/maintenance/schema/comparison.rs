@@ -8,6 +8,12 @@ use crate::domain::ids::Name;
 use crate::maintenance::reconcile::{Context, Scope, reconcile};
 use crate::storage::catalog::Catalog;
 use std::sync::Arc;
+use std::time::Duration;
+
+/// How often a sample is compared, and the time between, as long as some of its counters cannot be compared: consumers compare nothing while
+/// a process with other settings runs, such as one that is about to end.
+const ATTEMPTS: u32 = 5;
+const PAUSE: Duration = Duration::from_secs(2);
 
 impl SchemaMigration<'_> {
     /// Compares the counters of a sample of the entities with what they count.
@@ -18,15 +24,24 @@ impl SchemaMigration<'_> {
         self.step("comparison");
         let types = plan::types_of(&self.context.catalog.config, columns);
         let scope = Scope::Sample(types, self.sample);
-        let (compared, unchecked, differing) = self.compare(&scope, CheckMode::Report).await?;
-        match (compared, unchecked, differing) {
-            (0, 1.., _) => Err(SchemaMigrationError::NotCompared(unchecked)),
-            (_, _, 0) => Ok(()),
-            _ => Err(SchemaMigrationError::Differences {
-                differing,
-                compared,
-            }),
+        for attempt in 1.. {
+            let (compared, unchecked, differing) = self.compare(&scope, CheckMode::Report).await?;
+            match (unchecked, differing) {
+                (0, 0) => break,
+                (_, 1..) => {
+                    return Err(SchemaMigrationError::Differences {
+                        differing,
+                        compared,
+                    });
+                }
+                // Those that plain reads found to differ are among them.
+                (_, 0) if attempt == ATTEMPTS => {
+                    return Err(SchemaMigrationError::NotCompared(unchecked));
+                }
+                (_, 0) => tokio::time::sleep(PAUSE).await,
+            }
         }
+        Ok(())
     }
 
     /// Compares counters with their facts. Returns how many were compared, how many could not be, and how many differ still.

@@ -27,9 +27,9 @@ pub enum SchemaMigrationError {
         /// The number of counters that were compared.
         compared: u64,
     },
-    /// No counter of the sample could be compared.
+    /// Counters of the sample could not be compared.
     #[error(
-        "none of {0} counters could be compared, so reads do not switch; run this command again"
+        "{0} counters could not be compared, so reads do not switch: their keys have a wrong type, or processes have other settings; `countd reconcile` lists them by metric"
     )]
     NotCompared(u64),
     /// Another migration is running, or the lock was lost.
