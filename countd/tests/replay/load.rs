@@ -21,6 +21,12 @@ const SIZE: WorkloadSize = WorkloadSize {
     erasures: 0,
 };
 
+/// The same with fewer actions.
+const SMALL: WorkloadSize = WorkloadSize {
+    actions_per_client: 500,
+    ..SIZE
+};
+
 for_each_store! {
     [module objects plain cluster]
     rebuild_while_clients_act
@@ -28,6 +34,7 @@ for_each_store! {
 
 /// Rebuilds never change a right counter, and correct wrong ones exactly, whatever is killed.
 fn rebuild_while_clients_act(mut store: TestStore) {
+    let size = store.full_or(SIZE, SMALL);
     let dir = TempDir::new();
     let archive = dir.path().join("archive");
     let config = &config(&archive, &workload::metrics());
@@ -38,8 +45,8 @@ fn rebuild_while_clients_act(mut store: TestStore) {
     let apis = [processes[0].api(), processes[2].api()];
     let mut random = Random(11);
     let mut forged = 0;
-    let model = run_clients(&apis, 11, SIZE, |progress| {
-        let slice = SIZE.total() / 10;
+    let model = run_clients(&apis, 11, size, |progress| {
+        let slice = size.total() / 10;
         for step in 1..=8 {
             progress.wait_for(step * slice);
             match step {
@@ -86,7 +93,7 @@ fn rebuild_while_clients_act(mut store: TestStore) {
         "{corrected:?}"
     );
     assert_eq!(corrected.len(), forged);
-    assert_matches_model(&apis[1], &model, SIZE);
+    assert_matches_model(&apis[1], &model, size);
     assert_invariants(&store.server, config);
     assert_eq!(leftovers(&store), [""; 0]);
     let (output, report) = rebuild(&store.server, config, &["--from", "earliest", "--dry-run"]);

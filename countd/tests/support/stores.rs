@@ -205,6 +205,15 @@ impl TestStore {
         })
     }
 
+    /// `full` for a server with the module and default settings, otherwise `few`: with fewer actions, the other kinds of servers have the same
+    /// kills in a quarter of the time.
+    pub fn full_or<T>(&self, full: T, few: T) -> T {
+        match self.has_tables && !self.is_cluster {
+            true => full,
+            false => few,
+        }
+    }
+
     /// Whether the server is in cluster mode.
     pub fn is_cluster(&self) -> bool {
         self.is_cluster
