@@ -118,16 +118,38 @@ def check_compose():
         for volume in service.get("volumes", []):
             source = volume.split(":")[0]
             require(not source.startswith("./") or (DEPLOY / source).is_file(), f"compose: no file {source}")
-        for dependency in service.get("depends_on", {}):
+        for dependency, how in service.get("depends_on", {}).items():
             require(dependency in services, f"compose: no service {dependency}")
+            optional = set(services.get(dependency, {}).get("profiles", [])) - set(service.get("profiles", []))
+            require(not optional or how.get("required") is False, f"compose: {name} requires {dependency}, which only {optional} has")
     require("ports" not in services["redis"], "compose publishes Redis")
+    check_kafka(services)
     scraped = yaml.safe_load((DEPLOY / "prometheus/prometheus.yml").read_text())["scrape_configs"]
     targets = [target for job in scraped for config in job["static_configs"] for target in config["targets"]]
     require(targets == ["countd:8090"] and "\nEXPOSE 8090\n" in stages["countd"], f"Prometheus scrapes {targets}")
 
 
+def check_kafka(services):
+    """The broker, the topic and the settings of countd name each other."""
+    broker, environment = services["kafka"]["environment"], services["countd"]["environment"]
+    address = broker["KAFKA_ADVERTISED_LISTENERS"].removeprefix("PLAINTEXT://")
+    require(environment["COUNTD_KAFKA__BROKERS"] == f'["{address}"]', f"compose: the broker is {address}")
+    require(f"--bootstrap-server={address}" in services["topic"]["command"], f"compose: topic does not use {address}")
+    require(services["topic"]["image"] == services["kafka"]["image"], "compose: topic and kafka have different images")
+    configuration = (DEPLOY.parent / "docs/countd/kafka.md").read_text()
+    topic = re.search(r"^\| `kafka.topic` \| `([^`]+)`", configuration, re.M).group(1)
+    require(f"--topic={topic}" in services["topic"]["command"], f"compose: the topic of countd is {topic}")
+    require(environment["COUNTD_LOG__KIND"] == "${COUNTD_LOG_KIND:-streams}", "compose: the log is not streams by default")
+
+
 def interpolate(text):
-    return re.sub(r"\$\{(\w+)(?::\?[^}]*)?\}", lambda found: os.environ[found.group(1)], text)
+    """Replaces ${NAME}, ${NAME:?error} and ${NAME:-default}."""
+
+    def value(found):
+        name, default = found.group(1), found.group(2)
+        return os.environ[name] if default is None else os.environ.get(name) or default
+
+    return re.sub(r"\$\{(\w+)(?::\?[^}]*|:-([^}]*))?\}", value, text)
 
 
 def compose_environment(service):

@@ -4,6 +4,7 @@ mod counters;
 mod counting;
 mod databases;
 mod files;
+mod kafka;
 mod recording;
 mod redis;
 

@@ -1,0 +1,96 @@
+//! Kafka as the log: brokers that are away, another topic, and records that were removed before they were counted.
+
+use super::{Recording, wait_until_collected};
+use crate::support::kafka::{Mock, config, wait_until_counted, wait_until_published};
+use crate::support::stores::{TestStore, module};
+use crate::support::{Countd, Settings, metric, on_note, set_schema};
+use countint_tests::wait_until;
+
+const PARTITIONS: u16 = 16;
+const TOPIC_PARTITIONS: i32 = 4;
+
+fn config_of(mock: &Mock, more: &str) -> String {
+    config(&mock.addresses(), PARTITIONS, more) + "[monitor]\ninterval_seconds = 1\n"
+}
+
+fn start(store: &TestStore, config: &str) -> Countd {
+    set_schema(&store.server, config);
+    let command = "all";
+    Countd::with(&store.server, &Settings { command, config })
+}
+
+#[test]
+fn brokers_that_are_away_are_noticed() {
+    let (store, mock) = (module(), Mock::start(TOPIC_PARTITIONS));
+    let countd = start(&store, &config_of(&mock, "timeout_ms = 1000"));
+    let api = countd.api();
+    wait_until_collected(&countd);
+    let mut recording = Recording::default();
+    recording.scrape(&[("countd", &countd)]);
+    mock.go_away();
+    assert_eq!(api.post("/action/read", &on_note(1, 1)).0, 503);
+    api.act("like", on_note(1, 1));
+    let value = |name: &str| metric(&api, name);
+    wait_until("the process has noticed it, and counted the like", || {
+        value("countd_kafka_unreachable") == 1 && value("countd_kafka_unpublished_events") > 0
+    });
+    recording.scrape(&[("countd", &countd)]);
+    let alerts = [
+        "CountdKafkaCopiesStalled",
+        "CountdKafkaProduceErrors",
+        "CountdKafkaUnreachable",
+    ];
+    recording.assert_fires(&alerts, 20);
+}
+
+#[test]
+fn another_topic_is_noticed() {
+    let (store, mock) = (module(), Mock::start(TOPIC_PARTITIONS));
+    drop(start(&store, &config_of(&mock, "")));
+    // It starts without brokers, because the data knows its topic.
+    let other = Mock::start(TOPIC_PARTITIONS);
+    other.go_away();
+    let countd = start(&store, &config_of(&other, "timeout_ms = 1000"));
+    wait_until_collected(&countd);
+    let mut recording = Recording::default();
+    recording.scrape(&[("countd", &countd)]);
+    other.come_back();
+    wait_until("the process has noticed it", || {
+        metric(&countd.api(), "countd_kafka_topic_refused") == 1
+    });
+    recording.scrape(&[("countd", &countd)]);
+    recording.assert_fires(&["CountdKafkaTopicRefused"], 10);
+}
+
+/// The mock cluster keeps 5 MB of each partition.
+#[test]
+fn records_that_were_removed_before_they_were_counted_are_noticed() {
+    let (store, mock) = (module(), Mock::start(TOPIC_PARTITIONS));
+    let mut countd = start(&store, &config_of(&mock, "lost_records = \"skip\""));
+    let topic = mock.topic();
+    wait_until_collected(&countd);
+    let mut recording = Recording::default();
+    recording.scrape(&[("countd", &countd)]);
+    let padding = "x".repeat(400);
+    let read = |n: u64| {
+        let record = format!(
+            r#"{{"etype":"note","eid":"1","metric":"read","delta":1,"uid":"{n}","ts":1700000000000,"source":"{padding}"}}"#
+        );
+        ("note:1".to_owned(), record)
+    };
+    topic.produce(&(0..100).map(read).collect::<Vec<_>>());
+    wait_until_counted(&store, &topic, PARTITIONS);
+    wait_until_published(&store, PARTITIONS);
+    countd.kill();
+    topic.produce(&(0..16_000).map(read).collect::<Vec<_>>());
+    let removed = topic.watermarks().iter().any(|(first, _)| *first > 100);
+    assert!(removed, "records were removed: {:?}", topic.watermarks());
+    countd.launch();
+    let api = countd.api();
+    wait_until("the process has skipped them", || {
+        metric(&api, "countd_kafka_lost_records_total") > 0
+    });
+    wait_until_collected(&countd);
+    recording.scrape(&[("countd", &countd)]);
+    recording.assert_fires(&["CountdKafkaRecordsLost"], 10);
+}
