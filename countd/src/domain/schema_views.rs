@@ -141,6 +141,19 @@ impl MigrationState {
             Stage::Dual | Stage::Backfill | Stage::RolledBack => 0,
         }
     }
+
+    /// The command that takes the migration to its next stage. `None` if it has ended.
+    pub fn next_command(&self) -> Option<String> {
+        let option = match (self.stage, self.percent) {
+            // It continues where it was interrupted.
+            (Stage::Dual | Stage::Backfill, _) => "",
+            (Stage::ReadNew, 100) => " --done",
+            (Stage::ReadNew, _) => " --percent 100",
+            (Stage::Done | Stage::RolledBack, _) => return None,
+        };
+        let MigrationState { from, to, .. } = self;
+        Some(format!("countd schema migrate {from} {to}{option}"))
+    }
 }
 
 impl fmt::Display for MigrationState {
@@ -186,6 +199,21 @@ mod tests {
         let view = View::parse("read>view +share").expect("a view");
         assert_eq!(view.column(&name("view")), &name("read"));
         assert_eq!(view.column(&name("like")), &name("like"));
+        for (text, command) in [
+            ("v1 v2 dual 0 3", Some("countd schema migrate v1 v2")),
+            (
+                "v1 v2 read-new 99 3",
+                Some("countd schema migrate v1 v2 --percent 100"),
+            ),
+            (
+                "v1 v2 read-new 100 3",
+                Some("countd schema migrate v1 v2 --done"),
+            ),
+            ("v1 v2 done 100 3", None),
+        ] {
+            let state = MigrationState::parse(text).expect("a state");
+            assert_eq!(state.next_command().as_deref(), command, "{text}");
+        }
         for text in ["v1 v2 dual 0 3", "v1 v2 read-new 25 7", "v1 v2 done 100 8"] {
             let state = MigrationState::parse(text).expect("a state");
             assert_eq!(state.to_string(), text);

@@ -10,6 +10,7 @@ pub mod exposition;
 mod info;
 mod logs;
 mod members;
+mod migrations;
 mod nodes;
 mod samples;
 
@@ -38,7 +39,7 @@ pub fn descriptions() -> impl Iterator<Item = (&'static str, &'static str)> {
 fn families() -> impl Iterator<Item = Family> {
     let of_nodes = nodes::families();
     let others = logs::FAMILIES.into_iter().chain(members::FAMILIES);
-    others.chain(of_nodes)
+    others.chain(migrations::FAMILIES).chain(of_nodes)
 }
 
 /// The permissions to collect.
@@ -96,7 +97,7 @@ async fn collect(store: &Store) -> Samples {
         members::collect(store),
     )
     .await;
-    logs.and(members).and(nodes)
+    logs.and(members).and(migrations::collect(store)).and(nodes)
 }
 
 #[cfg(test)]

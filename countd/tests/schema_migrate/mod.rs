@@ -3,6 +3,7 @@
 mod data;
 mod events;
 mod kills;
+mod progress;
 mod refusals;
 mod setup;
 mod stages;

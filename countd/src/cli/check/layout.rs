@@ -68,8 +68,7 @@ fn note_storage(config: &Config, store: &Store, report: &mut Report<impl Write>)
 fn note_schemas(store: &Store, report: &mut Report<impl Write>) -> io::Result<()> {
     for views in store.layout().all_schema_views().values() {
         let state = &views.state;
-        if state.stage.has_both() {
-            let command = format!("countd schema migrate {} {} --done", state.from, state.to);
+        if let Some(command) = state.next_command() {
             let note = format!(
                 "schema {} is being migrated to {}: {}, reads of {} % of the entities return the new one",
                 state.from,

@@ -1,4 +1,4 @@
-//! The progress of reconciliation.
+//! The progress of reconciliation and of migrations.
 
 use super::error::ConsoleError;
 use super::layout::{Column, Section, entity_link, number, optional_time, page, table, time};
@@ -6,6 +6,7 @@ use crate::http::app::App;
 use crate::http::pages::Page;
 use crate::http::sessions::Session;
 use crate::maintenance::progress::{SweepProgress, sweep_progress};
+use crate::redis::layout::StoredLayout;
 use axum::extract::State;
 use maud::{Markup, html};
 
@@ -37,6 +38,8 @@ pub async fn reconciliation(
         (sweeps(&progress))
         h2 { "Counters that differed in the last rounds" }
         (drifting(&progress))
+        h2 { "Migrations" }
+        (migrations(&app.store.layout()))
     };
     Ok(page(Section::Reconciliation, &session, &content))
 }
@@ -100,4 +103,47 @@ fn drifting(progress: &SweepProgress) -> Markup {
         p .muted { (progress.drifting.len()) " counters were above the thresholds. From three rounds on a counter has not converged." }
         (table("Counters that differed", &[Column::Text("Entity or user"), Column::Text("Counter"), Column::Number("Rounds in a row")], &rows))
     }
+}
+
+/// The migrations that are under way, and what takes each to its next stage.
+fn migrations(layout: &StoredLayout) -> Markup {
+    let row = |what: &str, state: &str, command: &str| {
+        html! { tr { th scope="row" { (what) } td { (state) } td { code { (command) } } } }
+    };
+    let states = layout.all_schema_views().values().map(|views| &views.state);
+    let schemas: Vec<Markup> = states
+        .filter_map(|state| {
+            let what = format!("Schema {} to {}", state.from, state.to);
+            let percent = state.percent_of_reads();
+            let stage = format!(
+                "{}, reads of {percent} % of the entities return the new schema",
+                state.stage.name()
+            );
+            Some(row(&what, &stage, &state.next_command()?))
+        })
+        .collect();
+    let moving = layout.moving_types().into_iter();
+    let storages: Vec<Markup> = moving
+        .map(|etype| {
+            let command = format!("countd storage migrate {etype}");
+            row(
+                &format!("Storage of {etype}"),
+                "counters are moved",
+                &command,
+            )
+        })
+        .collect();
+    if schemas.is_empty() && storages.is_empty() {
+        return html! { p .muted { "None is under way." } };
+    }
+    let rows = html! { @for row in schemas.iter().chain(&storages) { (row) } };
+    table(
+        "Migrations",
+        &[
+            Column::Text("Migration"),
+            Column::Text("Stage"),
+            Column::Text("Next command"),
+        ],
+        &rows,
+    )
 }

@@ -286,6 +286,15 @@ impl StoredLayout {
         self.storage_of_type(etype.as_str())
     }
 
+    /// The types whose counters a migration of the storage moves, in alphabetical order; `user` is the type of users.
+    pub fn moving_types(&self) -> Vec<&str> {
+        let storages = self.storages.iter();
+        let moving = storages.filter(|(_, phase)| **phase == StoragePhase::Moving);
+        let mut types: Vec<&str> = moving.map(|(etype, _)| etype.as_str()).collect();
+        types.sort_unstable();
+        types
+    }
+
     /// How the counters of users are stored.
     pub fn storage_of_users(&self) -> StoragePhase {
         self.storage_of_type(USER)

@@ -1,0 +1,36 @@
+//! The migrations that are under way, as the layout of the process has them.
+
+use super::samples::{Family, Samples};
+use crate::redis::store::Store;
+
+const SCHEMAS: &str = "countd_schema_migration_reads_ratio";
+const STORAGE: &str = "countd_storage_migration";
+
+#[rustfmt::skip]
+pub const FAMILIES: [Family; 2] = [
+    Family::gauge(SCHEMAS, "Share of the entities whose reads return the new schema, of each migration of a schema that is under way, by its stage"),
+    Family::gauge(STORAGE, "Always 1; the entity types whose counters a migration of the storage moves, and `user` for those of users"),
+];
+
+/// The migrations that are under way. Reads nothing from Redis: processes follow the layout.
+pub fn collect(store: &Store) -> Samples {
+    let mut samples = Samples::default();
+    let layout = store.layout();
+    let states = layout.all_schema_views().values().map(|views| &views.state);
+    for state in states.filter(|state| state.stage.has_both()) {
+        let labels = [
+            ("from", state.from.as_str()),
+            ("to", state.to.as_str()),
+            ("stage", state.stage.name()),
+        ];
+        samples.add(
+            SCHEMAS,
+            &labels,
+            f64::from(state.percent_of_reads()) / 100.0,
+        );
+    }
+    for etype in layout.moving_types() {
+        samples.add(STORAGE, &[("etype", etype)], 1.0);
+    }
+    samples
+}
