@@ -37,6 +37,23 @@ fn brokers_that_are_away_are_reported() {
     assert!(!is_right && text.contains("127.0.0.1:1"), "{text}");
 }
 
+/// A commit is tried with the offset that the group has.
+#[test]
+fn offsets_of_the_group_stay() {
+    let store = module();
+    let mock = Mock::start(TOPIC_PARTITIONS);
+    let config = config(&mock.addresses(), PARTITIONS, "group = \"tried\"");
+    set_schema(&store.server, &config);
+    let topic = mock.topic();
+    let (_, text) = check(&store.server, &config);
+    assert!(!text.contains("cannot be published"), "{text}");
+    assert_eq!(topic.committed("tried"), [0, -1, -1, -1]);
+    topic.commit("tried", |partition| 7 + i64::from(partition));
+    let (_, text) = check(&store.server, &config);
+    assert!(!text.contains("cannot be published"), "{text}");
+    assert_eq!(topic.committed("tried"), [7, 8, 9, 10]);
+}
+
 #[test]
 #[ignore = "needs real brokers: scripts/test-kafka"]
 fn a_right_topic_passes_and_risks_are_named() {

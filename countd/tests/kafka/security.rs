@@ -81,7 +81,12 @@ fn a_wrong_password_and_missing_acls_are_reported() {
     assert!(!is_right && text.contains(TOPIC), "{text}");
     permit(&brokers);
     let (is_right, text) = check(PASSWORD);
-    assert!(is_right, "{text}");
+    assert!(is_right && !text.contains("cannot be published"), "{text}");
+    // A user who may read the offsets of the group, and not commit them.
+    brokers.acl("--add", "--operation Describe --group countd");
+    brokers.acl("--remove", "--operation Read --group countd");
+    let (is_right, text) = check(PASSWORD);
+    assert!(is_right && text.contains("cannot be published"), "{text}");
     // A user who must not write: likes go on, and reads are refused.
     let config = config(
         &brokers.addresses(),

@@ -8,7 +8,7 @@ use super::topic::TopicIdentity;
 use crate::domain::config::Config;
 use crate::redis::store::Store;
 use rdkafka::admin::{AdminClient, AdminOptions, ResourceSpecifier};
-use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer};
 use rdkafka::{Offset, TopicPartitionList};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -88,7 +88,7 @@ pub async fn inspect_topic(config: &Config, store: &Store) -> Result<Inspection,
     }
     if let Err(error) = check_group(&settings.topic, config).await {
         inspection.notes.push(format!(
-            "offsets of the consumer group {} cannot be published, so lag tools do not see them: {error}",
+            "offsets of the consumer group {} cannot be published, so lag tools do not see them: {error}. The user needs Read on the group, and no other program may be a member of it (kafka.group)",
             settings.group
         ));
     }
@@ -158,20 +158,32 @@ fn add_configuration(values: &HashMap<&str, &str>, inspection: &mut Inspection) 
 /// A retention that is shorter is short: nobody may be there to notice that events are not counted.
 const DAY_MS: i64 = 24 * 3_600 * 1_000;
 
-/// Reads the offsets of the group, which requires the right to describe it.
+/// Commits the offset of a partition that the group has already, or 0 if it has none: countd never reads offsets, and a process that runs soon
+/// publishes its own. That requires the rights to describe and to read the group, and that nobody else is a member of it.
 async fn check_group(topic: &str, config: &Config) -> Result<(), String> {
     let (topic, settings) = (topic.to_owned(), config.kafka.clone());
     let checked = spawn_blocking(move || {
         let consumer: BaseConsumer<Context> =
             client::create(&client::of_consumer(&settings)).map_err(|error| error.to_string())?;
-        let mut list = TopicPartitionList::new();
-        list.add_partition_offset(&topic, 0, Offset::Invalid)
-            .map_err(|error| error.to_string())?;
+        let offset_of_first = |offset| {
+            let mut list = TopicPartitionList::new();
+            list.add_partition_offset(&topic, 0, offset)
+                .map_err(|error| error.to_string())?;
+            Ok::<_, String>(list)
+        };
         let timeout = settings.timeout().min(TIMEOUT);
-        consumer
-            .committed_offsets(list, timeout)
+        let committed = consumer
+            .committed_offsets(offset_of_first(Offset::Invalid)?, timeout)
             .map_err(|error| error.to_string())?;
-        Ok(())
+        let committed = committed.elements().first().map(|element| element.offset());
+        let offset = match committed {
+            Some(Offset::Offset(offset)) => Offset::Offset(offset),
+            _ => Offset::Offset(0),
+        };
+        let list = offset_of_first(offset)?;
+        consumer
+            .commit(&list, CommitMode::Sync)
+            .map_err(|error| error.to_string())
     });
     checked.await.map_err(|error| error.to_string())?
 }
