@@ -84,11 +84,6 @@ pub fn fence_field(partition: Partition, source: Partition) -> String {
     format!("{partition}:{source}")
 }
 
-/// The number of partitions that share a Hash: all without hash tags, one with hash tags.
-fn partitions_per_hash(keys: Keys) -> usize {
-    if keys.tagged() { 1 } else { usize::MAX }
-}
-
 /// Loads the positions of partitions, without the histories of their servers. The inner error names the damaged key or field.
 ///
 /// # Errors
@@ -99,7 +94,7 @@ pub async fn load(
 ) -> Result<Vec<Result<Position, String>>, StoreError> {
     let keys = store.keys();
     let mut positions = Vec::with_capacity(partitions.len());
-    let per_hash = partitions_per_hash(keys);
+    let per_hash = keys.partitions_per_hash();
     let mut pipe = redis::pipe();
     for chunk in partitions.chunks(per_hash) {
         pipe.cmd("HGETALL").arg(keys.position(chunk[0]));
@@ -162,7 +157,7 @@ async fn load_fields(
     }
     let keys = store.keys();
     let mut pipe = redis::pipe();
-    for chunk in partitions.chunks(partitions_per_hash(keys)) {
+    for chunk in partitions.chunks(keys.partitions_per_hash()) {
         let fields: Vec<String> = chunk.iter().map(|p| field(*p)).collect();
         pipe.cmd("HMGET").arg(keys.position(chunk[0])).arg(fields);
     }

@@ -14,11 +14,6 @@ pub(super) const READ_PERMISSIONS: &[&str] = &["HMGET {sink} 0"];
 pub(super) static HOLD: LazyLock<LoadedScript> =
     LazyLock::new(|| LoadedScript::writing(include_str!("../lua/sink_hold.lua")));
 
-/// The number of partitions that share a Hash: all without hash tags, one with hash tags.
-fn partitions_per_hash(keys: Keys) -> usize {
-    if keys.tagged() { 1 } else { usize::MAX }
-}
-
 /// The offsets in Hashes with a field for each partition.
 ///
 /// # Errors
@@ -33,7 +28,7 @@ pub(super) async fn load(
     }
     let keys = store.keys();
     let mut pipe = redis::pipe();
-    for chunk in partitions.chunks(partitions_per_hash(keys)) {
+    for chunk in partitions.chunks(keys.partitions_per_hash()) {
         pipe.cmd("HMGET").arg(key(keys, chunk[0])).arg(chunk);
     }
     let stored: Vec<Vec<Option<u64>>> = pipe.query_async(&mut store.reads()).await?;
@@ -72,7 +67,7 @@ pub async fn hold_for_sink(
         return Ok(());
     }
     let keys = store.keys();
-    for chunk in offsets.chunks(partitions_per_hash(keys)) {
+    for chunk in offsets.chunks(keys.partitions_per_hash()) {
         let mut call = RedisCall::script(&HOLD, &[keys.sink_hold(chunk[0].0)]);
         call.cmd.arg(lifetime.as_secs().max(1)).arg(chunk);
         call.send(store).await?;

@@ -40,9 +40,8 @@ pub async fn load(store: &Store, partitions: &[Partition]) -> Result<Vec<u64>, S
         return Ok(Vec::new());
     }
     let keys = store.keys();
-    let per_hash = if keys.tagged() { 1 } else { usize::MAX };
     let mut pipe = redis::pipe();
-    for chunk in partitions.chunks(per_hash) {
+    for chunk in partitions.chunks(keys.partitions_per_hash()) {
         let fields: Vec<String> = chunk.iter().map(|partition| field(*partition)).collect();
         pipe.cmd("HMGET").arg(keys.position(chunk[0])).arg(fields);
     }

@@ -11,6 +11,7 @@ mod dead_letters;
 mod erasure;
 mod harness;
 mod kills;
+mod nodes;
 mod offsets;
 mod outage;
 mod redis;

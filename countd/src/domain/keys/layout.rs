@@ -54,6 +54,11 @@ impl Keys {
         self.tagged
     }
 
+    /// The number of partitions whose state is in the same Hashes: all without hash tags, one with them.
+    pub fn partitions_per_hash(&self) -> usize {
+        if self.tagged { 1 } else { usize::MAX }
+    }
+
     /// Whether one script or transaction can use keys of both partitions.
     pub fn can_combine(&self, one: Partition, other: Partition) -> bool {
         !self.tagged || one == other

@@ -50,9 +50,8 @@ pub async fn load(store: &Store, partitions: &[Partition]) -> Result<Vec<Option<
         return Ok(Vec::new());
     }
     let keys = store.keys();
-    let per_hash = if keys.tagged() { 1 } else { usize::MAX };
     let mut pipe = redis::pipe();
-    for chunk in partitions.chunks(per_hash) {
+    for chunk in partitions.chunks(keys.partitions_per_hash()) {
         pipe.cmd("HMGET").arg(keys.archived(chunk[0])).arg(chunk);
     }
     let stored: Vec<Vec<Option<Vec<u8>>>> = pipe.query_async(&mut store.reads()).await?;

@@ -1,0 +1,70 @@
+//! Kafka as the log of a cluster: each node's partitions are counted from the same topic, by workers of that node.
+
+use super::{PARTITIONS, TOPIC_PARTITIONS, read};
+use crate::support::invariants::Invariants;
+use crate::support::kafka::{Mock, config, expected};
+use crate::support::stores::wait_until_up;
+use crate::support::workload::Random;
+use crate::support::{Countd, Settings, on_note, set_schema, wait_until_all_drained};
+use countint_tests::{Cluster, wait_until};
+use serde_json::json;
+use std::thread;
+use std::time::Duration;
+
+const NOTES: u64 = 60;
+
+/// Nodes and processes are killed in turn while records arrive.
+#[test]
+fn records_count_once_on_three_nodes_that_are_killed() {
+    let mut cluster = Cluster::with(|builder| builder.append_only(true));
+    let mock = Mock::start(TOPIC_PARTITIONS);
+    let topic = mock.topic();
+    let config = &config(&mock.addresses(), PARTITIONS, "");
+    set_schema(&cluster.nodes[0], config);
+    let start = |command| Countd::with(&cluster.nodes[0], &Settings { command, config });
+    let serving = start("serve");
+    let mut consumers = [start("consume"), start("consume")];
+    let api = serving.api();
+    let mut random = Random(15);
+    for round in 0..8 {
+        let records: Vec<_> = (0..600).map(|i| read(i % NOTES, round)).collect();
+        topic.produce(&records);
+        for note in 0..NOTES {
+            api.act("like", on_note(note, round));
+        }
+        thread::sleep(Duration::from_millis(random.below(200)));
+        match round % 2 {
+            0 => {
+                let consumer = &mut consumers[(round / 2 % 2) as usize];
+                consumer.kill();
+                consumer.launch();
+            }
+            _ => {
+                let node = &mut cluster.nodes[(round / 2 % 3) as usize];
+                node.kill();
+                node.start_again();
+                wait_until_up(&cluster.nodes);
+                wait_until("the process is ready", || api.get("/readyz").0 == 200);
+            }
+        }
+    }
+    let expected = expected(&topic.records());
+    assert_eq!(expected.len() as u64, NOTES, "reads of all notes");
+    wait_until("all records are counted", || {
+        expected.iter().all(|((metric, entity), expected)| {
+            let note = entity.strip_prefix("note:").expect("a note");
+            api.counts(note.parse().expect("a number"))[metric] == json!(expected)
+        })
+    });
+    wait_until_all_drained(cluster.nodes.iter(), PARTITIONS);
+    for note in 0..NOTES {
+        assert_eq!(api.counts(note)["like"], 8, "note {note}");
+    }
+    Invariants::new(cluster.nodes.iter(), config).assert();
+    // None counts twice later.
+    for ((metric, entity), expected) in &expected {
+        let note = entity.strip_prefix("note:").expect("a note");
+        let counts = api.counts(note.parse().expect("a number"));
+        assert_eq!(counts[metric], json!(expected), "{metric} of {entity}");
+    }
+}
