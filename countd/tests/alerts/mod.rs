@@ -156,6 +156,7 @@ fn every_alert_is_fired_by_a_test_and_has_a_runbook() {
         include_str!("counting.rs"),
         include_str!("databases.rs"),
         include_str!("files.rs"),
+        include_str!("kafka.rs"),
         include_str!("redis.rs"),
     ];
     let alerts = rules
