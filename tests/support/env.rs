@@ -28,12 +28,12 @@ fn file_from(variable: &str, default: &str, build: &str) -> PathBuf {
 
 /// A command of the cargo that runs the tests, in the workspace.
 ///
-/// It does not inherit the variables that cargo sets for a test: build scripts read some of them, and would run again, here and in the next
-/// build without them, with everything that depends on their packages.
+/// It does not inherit the variables that cargo sets for a test, among them those of the package's build script: build scripts read some of
+/// them, and would run again, here and in the next build without them, with everything that depends on their packages.
 pub fn cargo(subcommand: &str) -> Command {
     let mut command = Command::new(env!("CARGO"));
     for (name, _) in std::env::vars_os() {
-        let of_a_package = ["CARGO_PKG_", "CARGO_MANIFEST_"];
+        let of_a_package = ["CARGO_PKG_", "CARGO_MANIFEST_", "OUT_DIR", "COUNTD_REVISION"];
         if of_a_package
             .iter()
             .any(|start| name.to_string_lossy().starts_with(start))

@@ -44,21 +44,33 @@ fn ids(client: &mut Client, key: &[u8], what: &str) -> Vec<u64> {
 
 fn check_rows(client: &mut Client, key: &[u8], what: &str, ids: &[u64], len: usize) {
     let some = len.min(LISTED);
-    for &id in ids.iter().take(LISTED).chain(ids.last()) {
-        let bytes = reply::bytes(client.call(&args!["CTAB.MREAD", some, key, id]));
+    let ids: Vec<u64> = (ids.iter().take(LISTED).chain(ids.last()).copied()).collect();
+    // One round trip for all rows: there are thousands of tables.
+    let mut reads = Vec::new();
+    for id in &ids {
+        reads.push(args!["CTAB.MREAD", some, key, id].to_vec());
+        reads.push(args!["CTAB.PAGE", some, 2, "nosuch", id, key, id].to_vec());
+        reads.push(args!["CTAB.GET", key, id, some - 1].to_vec());
+        if len <= LISTED {
+            reads.push(args!["CTAB.MGET", key, id].to_vec());
+        }
+    }
+    let mut replies = client.pipeline(&reads).into_iter();
+    let mut next = || replies.next().expect("each command has a reply");
+    for id in &ids {
+        let bytes = reply::bytes(next());
         let packed: Vec<i64> = bytes
             .chunks(5)
             .map(|bytes| bytes.iter().fold(0, |n, &byte| n << 8 | i64::from(byte)))
             .collect();
         assert_eq!(packed.len(), some, "{what}: CTAB.MREAD");
-        let page = client.call(&args!["CTAB.PAGE", some, 2, "nosuch", id, key, id]);
-        let page = reply::bytes(page);
+        let page = reply::bytes(next());
         assert_eq!(page[..5 * some], vec![0; 5 * some], "{what}: CTAB.PAGE");
         assert_eq!(page[5 * some..], bytes, "{what}: CTAB.PAGE of {id}");
-        let last = reply::int(client.call(&args!["CTAB.GET", key, id, some - 1]));
+        let last = reply::int(next());
         assert_eq!(Some(&last), packed.last(), "{what}: CTAB.GET of {id}");
         if len <= LISTED {
-            let row = reply::array(client.call(&args!["CTAB.MGET", key, id])).remove(0);
+            let row = reply::array(next()).remove(0);
             let row = reply::array(row).into_iter().map(reply::int);
             assert!(row.eq(packed), "{what}: CTAB.MGET of {id}");
         }
