@@ -236,6 +236,18 @@ have_dpkg_dev() { [[ $(dpkg-shlibdeps --version 2>/dev/null) == *dpkg-shlibdeps*
 have_valgrind() { valgrind --quiet --error-exitcode=1 true >/dev/null 2>&1; }
 
 # Debian's PostgreSQL keeps the programs of the server off the PATH.
+# The version of the language, such as 17.
+java_version() { java -XshowSettings:properties -version 2>&1 | sed -n 's/^ *java\.specification\.version = \([0-9]*\).*/\1/p'; }
+
+# Java 17 or newer, which Kafka needs.
+have_java() {
+    local version
+    version=$(java_version)
+    ((${version:-0} >= 17))
+}
+
+have_maven() { mvn --version >/dev/null 2>&1; }
+
 have_postgres() {
     local initdb
     initdb=$(command -v initdb || compgen -G '/usr/lib/postgresql/*/bin/initdb' | sort -V | tail -n 1) || return 1

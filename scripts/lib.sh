@@ -44,6 +44,12 @@ missing_packages() {
     have_root_certificates || echo ca-certificates
 }
 
+# The missing Debian packages for scripts/kafka.
+kafka_packages() {
+    have_java || echo default-jdk-headless
+    have_maven || echo maven
+}
+
 # as_root COMMAND [ARG ...]
 as_root() {
     if ((EUID == 0)); then

@@ -23,6 +23,7 @@
 //! | `COUNTINT_MODULE_FAULTS` | the module built with the feature `fault-injection` | `target/faults/libcountint.so` |
 //! | `COUNTINT_SLOW` | multiplies every deadline (valgrind: 20) | 1 |
 //! | `COUNTINT_DEFRAG` | `yes`: the server must be able to defragment memory, which requires its own jemalloc | unset |
+//! | `COUNTINT_KAFKA` | the directory with the jars of Kafka, which `scripts/kafka` prints | unset |
 //! | `COUNTINT_KEEP` | keeps the directory of a failed test | unset |
 
 pub mod builder;
@@ -31,6 +32,7 @@ pub mod clock;
 pub mod cluster;
 pub mod console;
 pub mod env;
+pub mod kafka;
 pub mod line;
 pub mod page;
 pub mod payload;

@@ -52,6 +52,7 @@ fn main() -> ExitCode {
 fn run(options: &Options) -> Result<()> {
     let started = std::time::Instant::now();
     let (programs, scale) = (&options.programs, &options.scale);
+    sections::check(programs, |name| options.wants(name))?;
     let machine = Machine::describe(programs)?;
     cpu::pin_client()?;
     let report = Report {

@@ -33,7 +33,7 @@ struct Arguments {
     /// Memory: entities, rows, members.
     /// Others: library (without a server), stalls, persistence, table-sizes, countd, countd-hot,
     /// countd-cluster, countd-ack, countd-bytes,
-    /// countd-reconcile, countd-replay, countd-relay, countd-sizing.
+    /// countd-reconcile, countd-replay, countd-relay, countd-kafka (not in a short run unless it is named), countd-sizing.
     #[arg(long, value_name = "NAME", verbatim_doc_comment)]
     only: Vec<String>,
 
@@ -87,6 +87,10 @@ struct Arguments {
     )]
     bare: PathBuf,
 
+    /// The jars of Kafka: the directory that scripts/kafka prints
+    #[arg(long, value_name = "DIRECTORY", env = "COUNTINT_KAFKA")]
+    kafka: Option<PathBuf>,
+
     /// redis-roaring, to measure it too
     #[arg(long, value_name = "FILE", env = "COUNTINT_BENCH_ROARING")]
     roaring: Option<PathBuf>,
@@ -128,6 +132,7 @@ impl Options {
                 floor: arguments.floor,
                 countd: arguments.countd,
                 bare: arguments.bare,
+                kafka: arguments.kafka,
                 roaring: arguments.roaring,
                 bloom: arguments.bloom,
             },
@@ -150,7 +155,10 @@ impl Options {
 
     /// Whether the section or group `name` is selected.
     pub fn wants(&self, name: &str) -> bool {
-        self.only.is_empty() || self.only.iter().any(|n| n == name)
+        match self.only.is_empty() {
+            true => !(self.quick && sections::takes_long(name)),
+            false => self.only.iter().any(|n| n == name),
+        }
     }
 
     /// The command line that repeats this run.
@@ -203,6 +211,9 @@ mod tests {
         let options = parse(&["--only", "dump", "--only", "members"]).unwrap();
         assert!(options.wants("dump") && options.wants("members") && !options.wants("incrby"));
         assert!(parse(&[]).unwrap().wants("incrby"));
+        let wants_kafka = |arguments: &[&str]| parse(arguments).unwrap().wants("countd-kafka");
+        assert!(wants_kafka(&[]) && wants_kafka(&["--quick", "--only", "countd-kafka"]));
+        assert!(!wants_kafka(&["--quick"]));
     }
 
     #[test]

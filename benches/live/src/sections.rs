@@ -6,9 +6,9 @@ use crate::measure;
 use crate::measure::throughput;
 use crate::report::section::Section;
 use crate::report::{
-    comparison, countd, countd_ack, countd_bytes, countd_cluster, countd_hot, countd_reconcile,
-    countd_relay, countd_replay, countd_sizing, entities, library, members, rows, snapshots, speed,
-    stalls, table_sizes,
+    comparison, countd, countd_ack, countd_bytes, countd_cluster, countd_hot, countd_kafka,
+    countd_reconcile, countd_relay, countd_replay, countd_sizing, entities, library, members, rows,
+    snapshots, speed, stalls, table_sizes,
 };
 use crate::workload::comparisons;
 use crate::workload::scale::Scale;
@@ -19,7 +19,7 @@ type OtherSection = (
     &'static str,
     fn(&Programs, &Scale) -> Result<Section>,
 );
-const OTHER_SECTIONS: [OtherSection; 16] = [
+const OTHER_SECTIONS: [OtherSection; 17] = [
     (entities::NAME, entities::TITLE, |programs, scale| {
         let bytes = measure::entities::measure(programs, scale)?;
         Ok(entities::section(&bytes, scale.objects))
@@ -101,6 +101,14 @@ const OTHER_SECTIONS: [OtherSection; 16] = [
         },
     ),
     (
+        countd_kafka::NAME,
+        countd_kafka::TITLE,
+        |programs, scale| {
+            let results = measure::countd::kafka::measure(programs, scale)?;
+            Ok(countd_kafka::section(&results, &scale.countd))
+        },
+    ),
+    (
         countd_sizing::NAME,
         countd_sizing::TITLE,
         |programs, scale| {
@@ -116,6 +124,19 @@ pub fn is_known(name: &str, programs: &Programs, scale: &Scale) -> bool {
         || comparisons::all(programs, scale)
             .iter()
             .any(|c| c.name == name || c.group == name)
+}
+
+/// Whether a section is left out of a short run unless it is named.
+pub fn takes_long(name: &str) -> bool {
+    name == countd_kafka::NAME
+}
+
+/// Fails at once if a selected section needs a program that is missing.
+pub fn check(programs: &Programs, selected: impl Fn(&str) -> bool) -> Result<()> {
+    if selected(countd_kafka::NAME) {
+        programs.kafka()?;
+    }
+    Ok(())
 }
 
 /// Measures and formats the sections that `selected` accepts.

@@ -39,7 +39,7 @@ const START_TIMEOUT: Duration = Duration::from_secs(30);
 /// A running countd, stopped when dropped.
 pub struct Countd {
     child: Child,
-    /// The port of the HTTP API.
+    /// The port of the HTTP API, and of the metrics of a consumer.
     pub port: u16,
 }
 
@@ -156,6 +156,7 @@ impl Countd {
             .arg(subcommand)
             .envs(variables(settings))
             .env("COUNTD_HTTP__LISTEN", format!("127.0.0.1:{port}"))
+            .env("COUNTD_CONSUMER__LISTEN", format!("127.0.0.1:{port}"))
             .env("COUNTD_RELAY__LISTEN", format!("127.0.0.1:{port}"))
             .stdout(Stdio::null())
             .stderr(File::create(dir.file("countd.log"))?)
@@ -176,6 +177,13 @@ impl Countd {
     pub fn cpu_seconds(&self) -> Result<f64> {
         Ok(cpu::all_threads_ns(self.child.id())? as f64 / 1e9)
     }
+}
+
+/// The value of a metric without labels in what `/metrics` returns.
+pub fn metric(text: &str, name: &str) -> Option<u64> {
+    let mut lines = text.lines().filter_map(|line| line.split_once(' '));
+    let found = lines.find(|(key, _)| *key == name);
+    found.and_then(|(_, value)| value.parse().ok())
 }
 
 impl Drop for Countd {

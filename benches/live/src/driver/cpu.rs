@@ -55,6 +55,27 @@ pub fn all_threads_ns(pid: u32) -> Result<u64> {
     Ok(sum)
 }
 
+/// CPU time in seconds that `pid` has used, that of threads that have ended included. The resolution is 10 ms.
+pub fn process_seconds(pid: u32) -> Result<f64> {
+    /// `USER_HZ`, which is the same on all machines.
+    const TICKS: f64 = 100.0;
+    let path = format!("/proc/{pid}/stat");
+    let text = fs::read_to_string(&path).map_err(|e| format!("{path}: {e}"))?;
+    // The command is in parentheses and may contain spaces. The fields 14 and 15 are the times in user mode and in the kernel.
+    let fields = text.rsplit_once(") ").map(|(_, fields)| fields);
+    let times = fields.unwrap_or_default().split(' ').skip(11).take(2);
+    let ticks: Vec<u64> = times.filter_map(|time| time.parse().ok()).collect();
+    match ticks[..] {
+        [user, kernel] => Ok((user + kernel) as f64 / TICKS),
+        _ => Err(format!("{path}: {text}").into()),
+    }
+}
+
+/// CPU time in seconds that this process has used.
+pub fn own_seconds() -> Result<f64> {
+    process_seconds(std::process::id())
+}
+
 fn read_schedstat(path: &str) -> Result<u64> {
     let text = fs::read_to_string(path).map_err(|e| format!("{path}: {e}"))?;
     let first = text
@@ -88,6 +109,20 @@ mod tests {
         // schedstat is updated by the next timer tick at the latest.
         std::thread::sleep(std::time::Duration::from_millis(1));
         assert!(thread_ns().unwrap() > before);
+    }
+
+    #[test]
+    fn threads_that_have_ended_have_used_cpu_time() {
+        let before = own_seconds().unwrap();
+        let busy = std::thread::spawn(|| {
+            let started = thread_ns().unwrap();
+            while thread_ns().unwrap() - started < 100_000_000 {
+                std::hint::spin_loop();
+            }
+        });
+        busy.join().unwrap();
+        let used = own_seconds().unwrap() - before;
+        assert!(used >= 0.08, "{used}");
     }
 
     #[test]

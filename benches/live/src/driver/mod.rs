@@ -8,6 +8,8 @@ pub mod control;
 pub mod countd;
 pub mod cpu;
 pub mod http;
+pub mod kafka;
+pub mod perf_test;
 pub mod postgres;
 pub mod programs;
 pub mod resp;

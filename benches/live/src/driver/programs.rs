@@ -1,6 +1,8 @@
 //! The executables and modules of a run.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+
+use crate::error::Result;
 
 /// The server, service and modules to measure.
 pub struct Programs {
@@ -14,10 +16,20 @@ pub struct Programs {
     pub countd: PathBuf,
     /// The bare axum server, the lower bound for single reads.
     pub bare: PathBuf,
+    /// The directory with the jars of Kafka, if given.
+    pub kafka: Option<PathBuf>,
     /// redis-roaring, if given.
     pub roaring: Option<PathBuf>,
     /// RedisBloom, if given.
     pub bloom: Option<PathBuf>,
+}
+
+impl Programs {
+    /// The directory with the jars of Kafka.
+    pub fn kafka(&self) -> Result<&Path> {
+        let missing = "Kafka is missing: COUNTINT_KAFKA is the directory that scripts/kafka prints";
+        self.kafka.as_deref().ok_or_else(|| missing.into())
+    }
 }
 
 #[cfg(test)]
@@ -30,6 +42,7 @@ impl Programs {
             floor: "libcountint_floor.so".into(),
             countd: "countd".into(),
             bare: "bare_axum".into(),
+            kafka: Some("jars".into()),
             roaring: Some("libredis-roaring.so".into()),
             bloom: Some("redisbloom.so".into()),
         }

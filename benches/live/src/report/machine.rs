@@ -1,6 +1,7 @@
 //! The section on the machine and the versions of the programs.
 
 use std::fs;
+use std::path::Path;
 use std::process::Command;
 
 use crate::driver::programs::Programs;
@@ -64,6 +65,11 @@ impl Machine {
             };
             facts.push((name, version));
         }
+        if let Some(jars) = &programs.kafka {
+            let java = output_of("java", &["--version"]);
+            let java = java.lines().next().unwrap_or("unknown").to_owned();
+            facts.extend([("Kafka", kafka_version(jars)), ("Java", java)]);
+        }
         let load = first_line("/proc/loadavg")
             .split(' ')
             .next()
@@ -114,6 +120,17 @@ fn commit() -> String {
     } else {
         id
     }
+}
+
+/// The version of Kafka, from the name of a jar.
+fn kafka_version(jars: &Path) -> String {
+    let files = fs::read_dir(jars).into_iter().flatten().flatten();
+    let names = files.map(|file| file.file_name().to_string_lossy().into_owned());
+    let version = |name: String| {
+        let version = name.strip_prefix("kafka-clients-")?.strip_suffix(".jar")?;
+        Some(version.to_owned())
+    };
+    { names }.find_map(version).unwrap_or("unknown".to_owned())
 }
 
 /// The output of a command, or "unknown" if it fails.

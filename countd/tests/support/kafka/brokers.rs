@@ -1,10 +1,11 @@
 //! Real Kafka: nodes that are brokers and KRaft controllers, each a process in a temporary directory, on free ports.
 
 use super::names::TOPIC;
-use super::programs::java;
+use super::programs::{jars, java};
 use super::topic::Topic;
 use crate::support::certificates::Authority;
 use countint_tests::env::{TempDir, deadline, free_port};
+use countint_tests::kafka::{self, Node};
 use rdkafka::admin::{
     AdminClient, AdminOptions, AlterConfig, NewPartitions, NewTopic, ResourceSpecifier,
     TopicReplication,
@@ -12,7 +13,6 @@ use rdkafka::admin::{
 use rdkafka::client::DefaultClientContext;
 use rdkafka::{Offset, TopicPartitionList};
 use std::fs::{self, OpenOptions};
-use std::net::TcpStream;
 use std::path::PathBuf;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
@@ -35,19 +35,11 @@ pub enum Security {
 /// A cluster. Dropping it kills the processes.
 pub struct Brokers {
     nodes: Vec<Node>,
+    /// By node, its process while it runs.
+    processes: Vec<Option<Child>>,
     security: Security,
     dir: TempDir,
     runtime: Runtime,
-}
-
-struct Node {
-    id: usize,
-    /// The listener of clients.
-    port: u16,
-    /// The listener of the other brokers and of administrators, without TLS.
-    internal: u16,
-    controller: u16,
-    process: Option<Child>,
 }
 
 impl Brokers {
@@ -65,10 +57,10 @@ impl Brokers {
             port: free_port(),
             internal: free_port(),
             controller: free_port(),
-            process: None,
         };
         let mut brokers = Brokers {
             nodes: (1..=nodes).map(node).collect(),
+            processes: (0..nodes).map(|_| None).collect(),
             security,
             dir: TempDir::new(),
             runtime: { runtime }.enable_all().build().expect("a runtime"),
@@ -130,7 +122,7 @@ impl Brokers {
 
     /// Kills a node with SIGKILL.
     pub fn kill(&mut self, node: usize) {
-        if let Some(mut process) = self.nodes[node].process.take() {
+        if let Some(mut process) = self.processes[node].take() {
             // It may have ended.
             let _ = process.kill();
             process.wait().expect("a killed process can be waited for");
@@ -144,17 +136,10 @@ impl Brokers {
     }
 
     fn wait_for(&mut self, node: usize) {
-        let limit = Instant::now() + deadline(120);
-        while TcpStream::connect(("127.0.0.1", self.nodes[node].port)).is_err() {
-            let process = self.nodes[node].process.as_mut().expect("it was started");
-            let ended = process.try_wait().expect("a child can be waited for");
-            let is_late = Instant::now() > limit;
-            assert!(
-                ended.is_none() && !is_late,
-                "a broker does not start:\n{}",
-                self.log(node)
-            );
-            std::thread::sleep(Duration::from_millis(50));
+        let process = self.processes[node].as_mut().expect("it was started");
+        let listens = self.nodes[node].wait_for(process, deadline(120));
+        if let Err(error) = listens {
+            panic!("a broker does not start: {error}\n{}", self.log(node));
         }
     }
 
@@ -173,7 +158,7 @@ impl Brokers {
             .stdout(log)
             .stderr(errors)
             .spawn();
-        self.nodes[node].process = Some(process.expect("java is installed"));
+        self.processes[node] = Some(process.expect("java is installed"));
     }
 
     /// The output of a node.
@@ -191,52 +176,29 @@ impl Brokers {
 
     /// Writes the properties of a node, and formats its storage.
     fn format(&self, node: usize) {
-        let file = self.properties_file(node);
-        fs::write(&file, self.properties(&self.nodes[node])).expect("written");
-        let mut command = java("kafka.tools.StorageTool");
-        command
-            .args(["format", "--cluster-id", "AAAAAAAAAAAAAAAAAAAAAQ"])
-            .arg("--config")
-            .arg(file);
-        if self.security == Security::Sasl {
-            let user = format!("SCRAM-SHA-512=[name={USER},password={PASSWORD}]");
-            command.args(["--add-scram", &user]);
-        }
-        let output = command.output().expect("java is installed");
-        let errors = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{errors}");
+        let user = format!("SCRAM-SHA-512=[name={USER},password={PASSWORD}]");
+        let more: &[&str] = match self.security {
+            Security::Plain => &[],
+            Security::Sasl => &["--add-scram", &user],
+        };
+        let (file, properties) = (self.properties_file(node), self.properties(node));
+        kafka::format_storage(&jars(), &file, &properties, more).expect("formatted");
     }
 
-    fn properties(&self, node: &Node) -> String {
-        let Node {
-            id,
-            port,
-            internal,
-            controller,
-            ..
-        } = node;
-        let voters = self.nodes.iter();
-        let voters = voters.map(|node| format!("{}@127.0.0.1:{}", node.id, node.controller));
-        let voters: Vec<String> = voters.collect();
-        let (nodes, voters) = (self.nodes.len(), voters.join(","));
-        let in_sync = nodes.min(2);
-        let data = self.dir.path().join(format!("data-{id}"));
-        // The buffer of the cleaner is half of the heap by default.
-        let common = format!(
-            "process.roles=broker,controller\nnode.id={id}\ncontroller.quorum.voters={voters}\ncontroller.listener.names=CONTROLLER\n\
-             listeners=CLIENT://127.0.0.1:{port},INTERNAL://127.0.0.1:{internal},CONTROLLER://127.0.0.1:{controller}\n\
-             inter.broker.listener.name=INTERNAL\nlog.dirs={}\nnum.network.threads=2\nnum.io.threads=2\nlog.cleaner.dedupe.buffer.size=8388608\n\
-             auto.create.topics.enable=false\ninitial.broker.registration.timeout.ms=180000\nunclean.leader.election.enable=false\nmin.insync.replicas={in_sync}\n\
-             default.replication.factor={nodes}\noffsets.topic.replication.factor={nodes}\noffsets.topic.num.partitions=1\n\
-             transaction.state.log.replication.factor={nodes}\ntransaction.state.log.min.isr={in_sync}\n\
-             log.initial.task.delay.ms=500\nlog.retention.check.interval.ms=500\nlog.segment.delete.delay.ms=500\n",
-            data.display()
-        );
+    fn properties(&self, node: usize) -> String {
+        let node = &self.nodes[node];
+        let data = self.dir.path().join(format!("data-{}", node.id));
+        let protocol = match self.security {
+            Security::Plain => "PLAINTEXT",
+            Security::Sasl => "SASL_SSL",
+        };
+        let common = node.properties(&self.nodes, &data, protocol)
+            + "num.network.threads=2\nnum.io.threads=2\ninitial.broker.registration.timeout.ms=180000\n\
+               log.initial.task.delay.ms=500\nlog.retention.check.interval.ms=500\nlog.segment.delete.delay.ms=500\n";
         let security = match self.security {
-            Security::Plain => "listener.security.protocol.map=CLIENT:PLAINTEXT,INTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT\n".to_owned(),
+            Security::Plain => String::new(),
             Security::Sasl => format!(
-                "listener.security.protocol.map=CLIENT:SASL_SSL,INTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT\n\
-                 listener.name.client.sasl.enabled.mechanisms=SCRAM-SHA-512\n\
+                "listener.name.client.sasl.enabled.mechanisms=SCRAM-SHA-512\n\
                  listener.name.client.scram-sha-512.sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required;\n\
                  listener.name.client.ssl.keystore.type=PEM\nlistener.name.client.ssl.keystore.location={}\n\
                  authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer\nsuper.users=User:ANONYMOUS\n",

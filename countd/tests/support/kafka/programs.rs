@@ -1,5 +1,6 @@
 //! Java programs with the jars of Kafka.
 
+use countint_tests::kafka;
 use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::process::Command;
@@ -8,19 +9,13 @@ use std::process::Command;
 ///
 /// # Panics
 /// When `COUNTINT_KAFKA` is not set.
-fn jars() -> PathBuf {
-    let jars = std::env::var_os("COUNTINT_KAFKA")
+pub fn jars() -> PathBuf {
+    let jars = std::env::var_os(kafka::JARS)
         .expect("COUNTINT_KAFKA is the directory that scripts/kafka prints");
     PathBuf::from(jars)
 }
 
 /// A Java program with a small heap, whose class path has the jars of Kafka.
 pub fn java(class: impl AsRef<OsStr>) -> Command {
-    let mut command = Command::new("java");
-    command
-        .args(["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"])
-        .arg("-cp")
-        .arg(jars().join("*"))
-        .arg(class);
-    command
+    kafka::java(&jars(), &kafka::SMALL, class)
 }

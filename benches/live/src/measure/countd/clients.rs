@@ -40,6 +40,18 @@ pub fn send_each<'a>(
     Ok(sent.into_inner())
 }
 
+/// Sends each request once over several connections.
+pub fn send_all(port: u16, requests: &[Vec<u8>], connections: usize) -> Result<()> {
+    let next = AtomicU64::new(0);
+    run_threads(connections, |_| {
+        let mut http = Http::open(port)?;
+        while let Some(request) = requests.get(next.fetch_add(1, Relaxed) as usize) {
+            http.request(request)?;
+        }
+        Ok(())
+    })
+}
+
 /// Runs `work` on numbered threads and waits for all of them.
 pub fn run_threads(threads: usize, work: impl Fn(usize) -> Result<()> + Sync) -> Result<()> {
     thread::scope(|scope| {

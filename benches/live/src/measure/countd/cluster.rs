@@ -5,7 +5,7 @@
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use crate::driver::countd::{Countd, Metrics, Storage, Target};
+use crate::driver::countd::{Countd, Metrics, Storage, Target, metric};
 use crate::driver::cpu;
 use crate::driver::http::{Http, get};
 use crate::driver::programs::Programs;
@@ -190,7 +190,7 @@ fn used(countd: &Countd, servers: &[Server]) -> Result<Costs> {
         redis += server.cpu_ns()? as f64 / 1e9;
     }
     Ok(Costs {
-        client: cpu::all_threads_ns(std::process::id())? as f64 / 1e9,
+        client: cpu::own_seconds()?,
         countd: countd.cpu_seconds()?,
         redis,
     })
@@ -203,14 +203,9 @@ fn wait_until_counted(countd: &Countd) -> Result<()> {
     let mut last = None;
     while started.elapsed() < TIMEOUT {
         let text = String::from_utf8_lossy(http.request(&get("/metrics"))?).into_owned();
-        let value = |name: &str| -> Option<u64> {
-            let mut lines = text.lines().filter_map(|line| line.split_once(' '));
-            let found = lines.find(|(key, _)| *key == name);
-            found.and_then(|(_, value)| value.parse().ok())
-        };
         let (appended, applied) = (
-            value("countd_events_appended_total").unwrap_or(0),
-            value("countd_events_applied_total"),
+            metric(&text, "countd_events_appended_total").unwrap_or(0),
+            metric(&text, "countd_events_applied_total"),
         );
         // Derived events are counted, too.
         if applied == last && applied.unwrap_or(0) >= appended {

@@ -194,11 +194,15 @@ each('tab:v1:note:*', function(key)
 end)
 return string.format('%d', sum)";
 
+/// The sum of the reads of all notes.
+pub fn sum(control: &mut Control) -> Result<u64> {
+    Ok(control.call_words(&["EVAL", SUM, "0"])?.parse()?)
+}
+
 /// Fails unless the sum of all counters is the number of events.
 pub fn check(control: &mut Control, events: u64) -> Result<()> {
-    let sum: u64 = control.call_words(&["EVAL", SUM, "0"])?.parse()?;
-    match sum == events {
-        true => Ok(()),
-        false => Err(format!("the counters of {events} events add up to {sum}").into()),
+    match sum(control)? {
+        sum if sum == events => Ok(()),
+        sum => Err(format!("the counters of {events} events add up to {sum}").into()),
     }
 }

@@ -16,6 +16,7 @@ mod clients;
 pub mod cluster;
 mod consumer;
 pub mod hot;
+pub mod kafka;
 pub mod reconcile;
 pub mod relay;
 pub mod replay;

@@ -88,8 +88,13 @@ fn measure_bare(programs: &Programs, requests: &[Vec<u8>], time: Duration) -> Re
 
 /// A request with many actions. User ids are random, so nearly every like is a new fact.
 pub fn actions(metric: &str, pool: EntityPool, random: &mut SplitMix) -> Vec<u8> {
+    some_actions(ACTIONS, metric, pool, random)
+}
+
+/// [`actions`], of this number.
+pub fn some_actions(number: u64, metric: &str, pool: EntityPool, random: &mut SplitMix) -> Vec<u8> {
     let mut lines = String::new();
-    for _ in 0..ACTIONS {
+    for _ in 0..number {
         let (eid, uid) = (pool.pick(random), random.below(1 << 50));
         lines.push_str(&format!(
             "{{\"metric\":\"{metric}\",\"etype\":\"note\",\"eid\":\"{eid}\",\"uid\":\"{uid}\"}}\n"

@@ -102,8 +102,7 @@ pub struct Measured {
 
 /// Takes all measurements.
 pub fn measure(programs: &Programs, scale: &Scale) -> Result<Vec<Measured>> {
-    // Threads wake up when a request arrives, not up to 50 µs later. They inherit this.
-    fs::write("/proc/self/timerslack_ns", "1")?;
+    wake_up_in_time()?;
     let mut all = Vec::new();
     for _ in 0..scale.countd.repeats {
         for load in Load::ALL {
@@ -115,6 +114,11 @@ pub fn measure(programs: &Programs, scale: &Scale) -> Result<Vec<Measured>> {
         }
     }
     Ok(all)
+}
+
+/// Lets threads wake up when a request arrives, not up to 50 µs later. Those that are started from now on inherit this.
+pub(super) fn wake_up_in_time() -> Result<()> {
+    Ok(fs::write("/proc/self/timerslack_ns", "1")?)
 }
 
 fn measure_load(target: &Target, load: Load, time: Duration) -> Result<Vec<Measured>> {
@@ -133,12 +137,12 @@ fn measure_load(target: &Target, load: Load, time: Duration) -> Result<Vec<Measu
     for level in LEVELS {
         let random = &mut SplitMix(level.to_bits());
         let arrivals = arrivals(highest * level, time, random);
-        let (countd_before, client_before) = (countd.cpu_seconds()?, client_seconds()?);
+        let (countd_before, client_before) = (countd.cpu_seconds()?, cpu::own_seconds()?);
         let redis_before = target.server.cpu_ns()?;
         let number = arrivals.len() as u64;
         let latencies = send_at(countd.port, &arrivals, requests(number))?;
         let done = latencies.len() as f64;
-        let cpu = countd.cpu_seconds()? - countd_before + client_seconds()? - client_before;
+        let cpu = countd.cpu_seconds()? - countd_before + cpu::own_seconds()? - client_before;
         let redis = (target.server.cpu_ns()? - redis_before) as f64 / 1e9;
         let per_second = done / time.as_secs_f64();
         let spread = Spread::of(latencies);
@@ -161,7 +165,7 @@ fn measure_load(target: &Target, load: Load, time: Duration) -> Result<Vec<Measu
 }
 
 /// Times at which requests arrive: a Poisson process.
-fn arrivals(per_second: f64, time: Duration, random: &mut SplitMix) -> Vec<Duration> {
+pub(super) fn arrivals(per_second: f64, time: Duration, random: &mut SplitMix) -> Vec<Duration> {
     let (mut at, mut all) = (0.0, Vec::new());
     loop {
         // Uniform in (0, 1].
@@ -175,7 +179,7 @@ fn arrivals(per_second: f64, time: Duration, random: &mut SplitMix) -> Vec<Durat
 }
 
 /// Sends each request at its time, or as soon as a connection is free, and returns the seconds from that time to the reply.
-fn send_at<'a>(
+pub(super) fn send_at<'a>(
     port: u16,
     arrivals: &[Duration],
     nth: impl Fn(u64) -> Cow<'a, [u8]> + Sync,
@@ -201,11 +205,6 @@ fn send_at<'a>(
         Ok(())
     })?;
     Ok(all.into_inner()?)
-}
-
-/// CPU seconds of the client: this process.
-fn client_seconds() -> Result<f64> {
-    Ok(cpu::all_threads_ns(std::process::id())? as f64 / 1e9)
 }
 
 /// What the model says.
