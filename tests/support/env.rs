@@ -33,7 +33,12 @@ fn file_from(variable: &str, default: &str, build: &str) -> PathBuf {
 pub fn cargo(subcommand: &str) -> Command {
     let mut command = Command::new(env!("CARGO"));
     for (name, _) in std::env::vars_os() {
-        let of_a_package = ["CARGO_PKG_", "CARGO_MANIFEST_", "OUT_DIR", "COUNTD_REVISION"];
+        let of_a_package = [
+            "CARGO_PKG_",
+            "CARGO_MANIFEST_",
+            "OUT_DIR",
+            "COUNTD_REVISION",
+        ];
         if of_a_package
             .iter()
             .any(|start| name.to_string_lossy().starts_with(start))
