@@ -34,6 +34,11 @@ impl EntityPool {
         }
     }
 
+    /// The id of an entity, in turn.
+    pub fn nth(self, number: u64) -> u64 {
+        FIRST_ENTITY + number % self.entities()
+    }
+
     /// The id of a random entity.
     pub fn pick(self, random: &mut SplitMix) -> u64 {
         FIRST_ENTITY + random.below(self.entities())

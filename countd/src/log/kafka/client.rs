@@ -6,12 +6,25 @@ use rdkafka::client::ClientContext;
 use rdkafka::config::{ClientConfig, FromClientConfigAndContext, RDKafkaLogLevel};
 use rdkafka::consumer::ConsumerContext;
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// The maximum size of what a consumer has fetched and nobody has read, in KiB.
 const FETCHED_KIB: &str = "16384";
 
-/// Writes what librdkafka logs to the log of the process.
-pub(super) struct Context;
+/// Writes what librdkafka logs to the log of the process, and keeps why its last connection failed: a request that had no connection only
+/// says that. Cheap to clone.
+#[derive(Clone, Default)]
+pub(super) struct Context {
+    cause: Arc<Mutex<Option<String>>>,
+}
+
+impl Context {
+    /// Why the last connection failed, such as a refused password, if the client polls its events.
+    pub(super) fn cause(&self) -> Option<String> {
+        let cause = self.cause.lock().unwrap_or_else(PoisonError::into_inner);
+        cause.clone()
+    }
+}
 
 impl ClientContext for Context {
     fn log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
@@ -32,7 +45,11 @@ impl ClientContext for Context {
             Some(RDKafkaErrorCode::AllBrokersDown) => {
                 tracing::warn!(reason, "no broker of Kafka is reachable");
             }
-            _ => tracing::debug!(%error, reason, "librdkafka"),
+            _ => {
+                tracing::debug!(%error, reason, "librdkafka");
+                let mut cause = self.cause.lock().unwrap_or_else(PoisonError::into_inner);
+                *cause = Some(reason.to_owned());
+            }
         }
     }
 }
@@ -127,7 +144,18 @@ fn has_any(settings: &KafkaConfig, name: &str) -> bool {
 pub(super) fn create<T: FromClientConfigAndContext<Context>>(
     config: &ClientConfig,
 ) -> Result<T, TopicError> {
+    create_in(config, &Context::default())
+}
+
+/// [`create`] with a context that is the caller's, too.
+///
+/// # Errors
+/// librdkafka rejects a setting.
+pub(super) fn create_in<T: FromClientConfigAndContext<Context>>(
+    config: &ClientConfig,
+    context: &Context,
+) -> Result<T, TopicError> {
     config
-        .create_with_context(Context)
+        .create_with_context(context.clone())
         .map_err(TopicError::Settings)
 }

@@ -1,6 +1,7 @@
 //! Describes the topic: its ID, its partitions, and what the user may do with it. The Rust client has no such request, so this file calls
 //! librdkafka itself.
 
+use super::client::Context;
 use super::error::TopicError;
 use rdkafka::bindings as sys;
 use rdkafka::client::{Client, ClientContext};
@@ -50,11 +51,24 @@ impl<T> Drop for Owned<T> {
     }
 }
 
-/// Describes a topic. Blocks for up to `timeout`.
+/// Describes a topic. Blocks for up to `timeout`. `context` is that of the client.
 ///
 /// # Errors
 /// No broker replied, the topic does not exist, or it may not be described.
-pub fn describe<C: ClientContext>(
+pub(super) fn describe<C: ClientContext>(
+    (client, context): (&Client<C>, &Context),
+    topic: &str,
+    timeout: Duration,
+) -> Result<TopicDescription, TopicError> {
+    request(client, topic, timeout).map_err(|error| match (error, context.cause()) {
+        (TopicError::Unavailable(reason), Some(cause)) => {
+            TopicError::Unavailable(format!("{reason}: {cause}"))
+        }
+        (error, _) => error,
+    })
+}
+
+fn request<C: ClientContext>(
     client: &Client<C>,
     topic: &str,
     timeout: Duration,

@@ -1,10 +1,11 @@
 //! Inspects the topic for `countd check`: what its brokers say of it, and what of that endangers events.
 
 use super::client::{self, Context};
-use super::describe::{TopicDescription, describe};
+use super::describe::TopicDescription;
 use super::error::TopicError;
 use super::offsets::TIMEOUT;
-use super::topic::TopicIdentity;
+use super::producer::Producer;
+use super::topic::{TopicIdentity, describe_topic};
 use crate::domain::config::Config;
 use crate::redis::store::Store;
 use rdkafka::admin::{AdminClient, AdminOptions, ResourceSpecifier};
@@ -32,26 +33,15 @@ pub struct Inspection {
 pub async fn inspect_topic(config: &Config, store: &Store) -> Result<Inspection, TopicError> {
     let settings = Arc::new(config.kafka.clone());
     let stored = TopicIdentity::stored(store).await?;
-    let described = {
-        let settings = Arc::clone(&settings);
-        spawn_blocking(move || {
-            let mut of_client = client::of_consumer(&settings);
-            of_client.remove("group.id");
-            let consumer: BaseConsumer<Context> = client::create(&of_client)?;
-            let timeout = settings.timeout().min(TIMEOUT);
-            let described = describe(consumer.client(), &settings.topic, timeout);
-            described.map_err(|error| match error {
-                TopicError::Unavailable(reason) => {
-                    let brokers = settings.brokers.join(", ");
-                    TopicError::Unavailable(format!("{reason} (kafka.brokers: {brokers})"))
-                }
-                error => error,
-            })
-        })
-        .await
-        .map_err(|error| TopicError::Unavailable(error.to_string()))?
-    };
-    let described = described?;
+    let producer = Producer::new(&settings, settings.timeout_ms)?;
+    let described = describe_topic(&producer, settings.timeout().min(TIMEOUT)).await;
+    let described = described.map_err(|error| match error {
+        TopicError::Unavailable(reason) => {
+            let brokers = settings.brokers.join(", ");
+            TopicError::Unavailable(format!("{reason} (kafka.brokers: {brokers})"))
+        }
+        error => error,
+    })?;
     let identity = TopicIdentity::of(&settings.topic, &described, store.keys())?;
     if let Some(stored) = stored {
         stored.check(&identity)?;

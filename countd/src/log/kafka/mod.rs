@@ -16,7 +16,7 @@ mod topic;
 #[cfg(test)]
 mod tests;
 
-pub use describe::{TopicDescription, describe};
+pub use describe::TopicDescription;
 pub use error::TopicError;
 pub use inspect::{Inspection, inspect_topic};
 pub use offsets::{Committer, Ends, Watermarks, end_offsets, offsets_of};

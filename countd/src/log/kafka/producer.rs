@@ -1,6 +1,7 @@
 //! The producer: idempotent, and confirmed by all in-sync replicas.
 
 use super::client::{self, Context};
+use super::describe::{TopicDescription, describe};
 use super::error::TopicError;
 use crate::domain::config::KafkaConfig;
 use arc_swap::ArcSwap;
@@ -38,6 +39,7 @@ struct Inner {
     timeout_ms: u64,
     /// Replaced after a fatal error.
     client: ArcSwap<FutureProducer<Context>>,
+    context: Context,
 }
 
 impl Producer {
@@ -49,16 +51,31 @@ impl Producer {
         settings: &Arc<KafkaConfig>,
         timeout_ms: u64,
     ) -> Result<Producer, TopicError> {
-        let client = client::create(&client::of_producer(settings, timeout_ms))?;
+        let context = Context::default();
+        let client = client::create_in(&client::of_producer(settings, timeout_ms), &context)?;
         Ok(Producer(Arc::new(Inner {
             settings: Arc::clone(settings),
             timeout_ms,
             client: ArcSwap::from_pointee(client),
+            context,
         })))
     }
 
+    /// Describes the topic `settings.topic`. Blocks for up to `timeout`.
+    ///
+    /// # Errors
+    /// No broker replied, the topic does not exist, or it may not be described.
+    pub(super) fn describe_topic(&self, timeout: Duration) -> Result<TopicDescription, TopicError> {
+        let client = self.client();
+        describe(
+            (client.client(), &self.0.context),
+            &self.0.settings.topic,
+            timeout,
+        )
+    }
+
     /// The client of librdkafka.
-    pub(super) fn client(&self) -> Arc<FutureProducer<Context>> {
+    fn client(&self) -> Arc<FutureProducer<Context>> {
         self.0.client.load_full()
     }
 
@@ -145,7 +162,8 @@ impl Producer {
         if !Arc::ptr_eq(&self.client(), failed) {
             return;
         }
-        match client::create(&client::of_producer(&self.0.settings, self.0.timeout_ms)) {
+        let config = client::of_producer(&self.0.settings, self.0.timeout_ms);
+        match client::create_in(&config, &self.0.context) {
             Ok(client) => {
                 tracing::warn!(%code, reason, "the producer has failed and is replaced");
                 self.0.client.store(Arc::new(client));

@@ -1,13 +1,12 @@
 //! The topic that belongs to the data: found at the start, recorded in the stored layout, and compared from then on.
 
-use super::describe::{TopicDescription, describe};
+use super::describe::TopicDescription;
 use super::error::TopicError;
 use super::producer::Producer;
 use crate::domain::config::{Config, KafkaConfig, LogKind};
 use crate::domain::error::StoreError;
 use crate::domain::keys::{Keys, Partition};
 use crate::redis::store::Store;
-use rdkafka::producer::Producer as _;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::spawn_blocking;
@@ -179,7 +178,7 @@ impl Topic {
             Some(_) => settings.timeout().min(START_TIMEOUT),
             None => settings.timeout(),
         };
-        let found = describe_topic(&producer, &settings, timeout)
+        let found = describe_topic(&producer, timeout)
             .await
             .and_then(|described| TopicIdentity::of(&settings.topic, &described, keys));
         let identity = match (stored, found) {
@@ -253,7 +252,7 @@ impl Topic {
     /// No broker is reachable, or it is another topic.
     pub async fn verify(&self) -> Result<(), TopicError> {
         let timeout = self.settings.timeout().min(VERIFY_TIMEOUT);
-        let described = describe_topic(&self.producer, &self.settings, timeout).await?;
+        let described = describe_topic(&self.producer, timeout).await?;
         let found = TopicIdentity::of(&self.identity.name, &described, self.keys)?;
         self.identity.check(&found)
     }
@@ -273,18 +272,16 @@ pub async fn topic_of(
         ..config.kafka.clone()
     });
     let producer = Producer::new(&settings, settings.timeout_ms)?;
-    let described = describe_topic(&producer, &settings, settings.timeout()).await?;
+    let described = describe_topic(&producer, settings.timeout()).await?;
     TopicIdentity::of(name, &described, keys)
 }
 
-async fn describe_topic(
+pub(super) async fn describe_topic(
     producer: &Producer,
-    settings: &Arc<KafkaConfig>,
     timeout: Duration,
 ) -> Result<TopicDescription, TopicError> {
-    let (client, settings) = (producer.client(), Arc::clone(settings));
-    let described =
-        spawn_blocking(move || describe(client.client(), &settings.topic, timeout)).await;
+    let producer = producer.clone();
+    let described = spawn_blocking(move || producer.describe_topic(timeout)).await;
     described.map_err(|error| TopicError::Unavailable(error.to_string()))?
 }
 
