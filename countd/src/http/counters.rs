@@ -88,7 +88,12 @@ pub async fn counter(
     let entity = entity(etype, eid)?;
     let metrics = match &params.metrics {
         Some(metrics) => metric_list(metrics)?,
-        None => Vec::new(),
+        None => {
+            if let Some(counts) = app.queries.cached_counters(&entity).await? {
+                return Ok(Json(EntityCounts::new(entity, counts)));
+            }
+            Vec::new()
+        }
     };
     let mut counts = app
         .queries

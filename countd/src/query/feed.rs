@@ -3,7 +3,8 @@
 use super::cached_page::CachedPage;
 use super::fact_reads::FactReads;
 use super::prefilter::Prefilter;
-use super::reads::{Counts, FieldSelection, Queries};
+use super::reads::{Counts, Queries};
+use super::selection::FieldSelection;
 use super::status::{Status, StatusFormat};
 use super::suspects::rebuild_lost;
 use crate::domain::config::Nature;

@@ -11,6 +11,7 @@ pub mod history;
 pub mod prefilter;
 pub mod ranks;
 pub mod reads;
+mod selection;
 pub mod status;
 mod suspects;
 pub mod timeline;

@@ -2,6 +2,7 @@
 
 use super::cached_page::CachedPage;
 use super::fields::{self, CountersToRead, PageReplies, read_replica_page};
+use super::selection::{FieldSelection, name_of};
 use super::suspects::rebuild_lost;
 use super::verify_users::{self, UserVerifier};
 use crate::domain::config::{BUILT_IN_COUNTERS, Order, USER};
@@ -17,7 +18,7 @@ use crate::repair::Rebuilder;
 use crate::storage::catalog::Catalog;
 use crate::storage::hot::HotTracker;
 use crate::storage::locator::Locator;
-use crate::storage::schema::{Schema, SortedNames, is_of_percent, user_schema_id};
+use crate::storage::schema::{SortedNames, is_of_percent, user_schema_id};
 use redis::Value;
 use serde::{Serialize, Serializer};
 use std::sync::Arc;
@@ -31,6 +32,15 @@ pub struct Counts {
 }
 
 impl Counts {
+    /// The selected ones of the fields of an object. Missing fields are 0.
+    pub(super) fn new((names, indexes): &SortedNames, fields: &[u64]) -> Counts {
+        let values = indexes.iter().map(|idx| fields.get(*idx).copied());
+        Counts {
+            names: Arc::clone(names),
+            values: values.map(|value| value.unwrap_or(0)).collect(),
+        }
+    }
+
     /// The names and values, ordered by name.
     pub fn iter(&self) -> impl Iterator<Item = (&Name, u64)> {
         self.names.iter().zip(self.values.iter().copied())
@@ -132,6 +142,26 @@ impl Queries {
             .collect())
     }
 
+    /// All counters of an entity, if they are in memory: those of a hot entity that was read in the last `hot.cache_ms`. Costs less than
+    /// [`counters`](Self::counters), which also reads others.
+    ///
+    /// # Errors
+    /// The entity type is unknown, or the schema cannot be read.
+    pub async fn cached_counters(&self, entity: &Entity) -> Result<Option<Counts>, Problem> {
+        if !self.hot.is_caching() {
+            return Ok(None);
+        }
+        let (_, schema) = self.catalog.schema(entity).await?;
+        let Some(fields) = self.hot.cached(entity, schema.len()) else {
+            return Ok(None);
+        };
+        self.hot.record_reads(std::slice::from_ref(entity));
+        let new = schema.sorted_new();
+        let new = new.filter(|(_, percent)| is_of_percent(&entity.eid, *percent));
+        let selected = new.map_or(schema.sorted(), |(names, _)| names);
+        Ok(Some(Counts::new(selected, &fields)))
+    }
+
     /// Where counters are now.
     pub(super) fn locator(&self) -> Locator {
         Locator::of(&self.store)
@@ -208,7 +238,7 @@ impl Queries {
             .iter()
             .map(|uid| CountersToRead {
                 at: locator.user(uid),
-                len: selection.len,
+                len: selection.len(),
                 min_len: BUILT_IN_COUNTERS.len(),
             })
             .collect();
@@ -317,74 +347,4 @@ pub(super) enum PageSource {
 pub(super) fn invalid_cursor(cursor: Option<&str>) -> Problem {
     let cursor = shorten(cursor.unwrap_or_default());
     Problem::Malformed(format!("cursor: invalid: {cursor}"))
-}
-
-/// The requested fields of a schema.
-pub(super) struct FieldSelection {
-    schema_id: Name,
-    /// The number of fields of the schema.
-    len: usize,
-    /// The number of fields that an object has at least.
-    min_len: usize,
-    selected: SortedNames,
-    /// What is selected of the first entities of all by percent, if it is something else.
-    of_percent: Option<(SortedNames, u8)>,
-}
-
-/// The name of a field by which it was requested.
-fn name_of(requested: &str, idx: usize, schema: &Schema) -> Name {
-    Name::new(requested).unwrap_or_else(|_| schema.names()[idx].clone())
-}
-
-impl FieldSelection {
-    /// The fields with these names and indexes; all counters of the schema if there are none.
-    fn new(id: &Name, schema: &Schema, mut fields: Vec<(Name, usize)>) -> FieldSelection {
-        let (selected, of_percent) = match fields.is_empty() {
-            true => {
-                let new = schema.sorted_new();
-                let new = new.map(|(names, percent)| (names.clone(), percent));
-                (schema.sorted().clone(), new)
-            }
-            false => {
-                fields.sort();
-                fields.dedup();
-                let names = fields.iter().map(|(name, _)| name.clone()).collect();
-                let indexes = fields.iter().map(|(_, idx)| *idx).collect();
-                ((names, indexes), None)
-            }
-        };
-        FieldSelection {
-            schema_id: id.clone(),
-            len: schema.len(),
-            min_len: schema.min_len(),
-            selected,
-            of_percent,
-        }
-    }
-
-    /// The number of fields that are read of an entity.
-    pub(super) fn len(&self) -> usize {
-        self.len
-    }
-
-    /// The counters of an entity of this type.
-    pub fn to_read(&self, locator: &Locator, entity: &Entity) -> CountersToRead {
-        CountersToRead {
-            at: locator.entity(&self.schema_id, entity),
-            len: self.len,
-            min_len: self.min_len,
-        }
-    }
-
-    /// The counters of an entity or a user in the fields of a schema.
-    pub fn counts(&self, id: &Id, fields: &[u64]) -> Counts {
-        let new = self.of_percent.as_ref();
-        let new = new.filter(|(_, percent)| is_of_percent(id, *percent));
-        let (names, indexes) = new.map_or(&self.selected, |(names, _)| names);
-        let values = indexes.iter().map(|idx| fields.get(*idx).copied());
-        Counts {
-            names: Arc::clone(names),
-            values: values.map(|value| value.unwrap_or(0)).collect(),
-        }
-    }
 }

@@ -75,7 +75,7 @@ pub fn section(results: &[HotRates]) -> Section {
         title: TITLE.into(),
         body: format!(
             "Likes of different users that arrive while another one on the same entity is executed are committed as a group. The counters of a hot \
-             entity can be answered from memory. For likes countd shares the core of the server, for reads that of the client. The cost of the detection is the CPU time of countd for \
+             entity can be answered from memory. For likes countd shares the core of the server, and nothing consumes the events; for reads it shares that of the client. The cost of the detection is the CPU time of countd for \
              `GET /counter` from Redis, in pairs of rounds with `hot.enabled` on and off.\n\n{}",
             table.finish(),
         ),

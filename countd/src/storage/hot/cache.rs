@@ -34,6 +34,14 @@ struct SlotState {
     cached: Option<(CachedCounters, Instant)>,
 }
 
+impl SlotState {
+    /// The counters, if they have not expired and are at least `len`.
+    fn fresh(&self, len: usize, now: Instant) -> Option<CachedCounters> {
+        let (fields, expires) = self.cached.as_ref()?;
+        (now < *expires && fields.len() >= len).then(|| Arc::clone(fields))
+    }
+}
+
 impl Slot {
     fn lock(&self) -> MutexGuard<'_, SlotState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
@@ -94,6 +102,14 @@ impl CounterCache {
         self.slots.store(Arc::new(slots.collect()));
     }
 
+    /// The counters of an entity, at least its first `len` fields, if they are cached. Only these are a hit: the caller looks up the others.
+    pub fn find(&self, entity: &Entity, len: usize, now: Instant) -> Option<CachedCounters> {
+        let slots = self.slots.load();
+        let found = slots.get(entity)?.lock().fresh(len, now)?;
+        self.hits.increment(1);
+        Some(found)
+    }
+
     /// Looks up the counters of an entity: at least its first `len` fields.
     pub fn lookup(&self, entity: &Entity, len: usize, now: Instant) -> Lookup {
         let Some(lifetime) = self.lifetime else {
@@ -104,12 +120,9 @@ impl CounterCache {
             return Lookup::Missing(None);
         };
         let state = slot.lock();
-        if let Some((fields, expires)) = &state.cached
-            && now < *expires
-            && fields.len() >= len
-        {
+        if let Some(fields) = state.fresh(len, now) {
             self.hits.increment(1);
-            return Lookup::Cached(Arc::clone(fields));
+            return Lookup::Cached(fields);
         }
         self.misses.increment(1);
         Lookup::Missing(Some(Box::new(Ticket {
@@ -143,10 +156,13 @@ mod tests {
     }
 
     fn found(cache: &CounterCache, entity: &Entity, len: usize, now: Instant) -> Option<Vec<u64>> {
-        match cache.lookup(entity, len, now) {
-            Lookup::Cached(fields) => Some(fields.to_vec()),
+        let found = cache.find(entity, len, now);
+        let looked_up = match cache.lookup(entity, len, now) {
+            Lookup::Cached(fields) => Some(fields),
             Lookup::Missing(_) => None,
-        }
+        };
+        assert_eq!(found, looked_up);
+        found.map(|fields| fields.to_vec())
     }
 
     fn ticket(cache: &CounterCache, entity: &Entity, now: Instant) -> Option<Box<Ticket>> {

@@ -87,6 +87,16 @@ impl HotTracker {
         }
     }
 
+    /// Whether counters of hot entities are cached.
+    pub fn is_caching(&self) -> bool {
+        self.0.cache.is_enabled()
+    }
+
+    /// The counters of an entity, at least its first `len` fields, if they are cached.
+    pub fn cached(&self, entity: &Entity, len: usize) -> Option<CachedCounters> {
+        self.0.cache.find(entity, len, Instant::now())
+    }
+
     /// Looks up the counters of an entity: its first `len` fields.
     pub fn counters(&self, entity: &Entity, len: usize) -> Lookup {
         self.0.cache.lookup(entity, len, Instant::now())
