@@ -58,4 +58,9 @@ local first = redis.call('XRANGE', new, '-', '+', 'COUNT', 1)[1]
 local position = first and first[1]:match('^0%-(%d+)$') or ARGV[4]
 redis.call('RENAME', new, log)
 redis.call('HSET', KEYS[3], ARGV[1], position)
+-- Nothing of the new log was copied to the topic. Left behind, the field would name entries that do not exist any more.
+local published = 'published:' .. ARGV[1]
+if redis.call('HGET', KEYS[3], published) then
+  redis.call('HSET', KEYS[3], published, position)
+end
 return { moved, 0, position }
