@@ -83,7 +83,10 @@ fn records_that_nobody_counts_are_noticed() {
     wait_until("the lag is known", || lag() == 0);
     let mut recording = Recording::default();
     recording.scrape(&[("countd", &countd)]);
-    store.server.client().ok("ACL SETUSER default -ctab.batchincr");
+    store
+        .server
+        .client()
+        .ok("ACL SETUSER default -ctab.batchincr");
     topic.produce(&(0..100).map(read).collect::<Vec<_>>());
     wait_until("they lag", || lag() == 100);
     recording.scrape(&[("countd", &countd)]);

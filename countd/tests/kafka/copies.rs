@@ -3,7 +3,7 @@
 use super::{PARTITIONS, Setup};
 use crate::support::kafka::{copies, wait_until_published};
 use crate::support::stores::{TestStore, for_each_store};
-use crate::support::{Api, on_note};
+use crate::support::{Api, on_note, printed, run};
 use countint_tests::{reply, wait_until};
 use serde_json::json;
 use std::collections::BTreeSet;
@@ -77,6 +77,29 @@ fn what_is_liked_while_brokers_are_away_is_copied_later() {
     let first = (0..20).map(|note: u64| (note.to_string(), "1".to_owned()));
     let second = (0..200).map(|note: u64| (note.to_string(), "2".to_owned()));
     assert_eq!(likes(&setup), first.chain(second).collect());
+}
+
+#[test]
+fn copies_go_on_after_a_log_was_reset() {
+    const P: u16 = 3;
+    let setup = Setup::start();
+    like(&setup.api(), 0..60, 1);
+    setup.drain();
+    wait_until_published(&setup.store, PARTITIONS);
+    let (store, partition) = (&setup.store, P.to_string());
+    let beyond = format!("HINCRBY {} {partition} 1000000", store.positions(P));
+    store.server.client().ok(&beyond);
+    wait_until("the partition has failed", || {
+        setup.api().get("/readyz").0 == 503
+    });
+    let reset = ["log", "reset", &partition, "--uncounted", "none"];
+    printed(&run(&store.server, &setup.config, &reset));
+    wait_until("it has recovered", || setup.api().get("/readyz").0 == 200);
+    like(&setup.api(), 0..60, 2);
+    setup.drain();
+    wait_until_published(store, PARTITIONS);
+    let expected = (0..120).map(|n: u64| ((n % 60).to_string(), (n / 60 + 1).to_string()));
+    assert_eq!(likes(&setup), expected.collect());
 }
 
 /// Likes of many users at the same time are one entry of the stream; their copies tell all users.
