@@ -11,7 +11,7 @@ use super::rate_limit::Client;
 use super::telemetry::RequestTraceId;
 use crate::domain::error::Problem;
 use crate::domain::ids::{Entity, Id, Name};
-use crate::query::reads::Counts;
+use crate::query::counts::Counts;
 use axum::Extension;
 use axum::extract::State;
 use serde::{Deserialize, Deserializer, Serialize};

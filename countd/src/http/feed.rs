@@ -12,7 +12,7 @@ use super::telemetry::RequestTraceId;
 use super::users::optional_names;
 use crate::domain::error::Problem;
 use crate::domain::ids::{Entity, Id, Name};
-use crate::query::reads::Counts;
+use crate::query::counts::Counts;
 use crate::query::status::Status;
 use axum::Extension;
 use axum::extract::State;

@@ -12,7 +12,7 @@ use super::telemetry::RequestTraceId;
 use super::users::user_id;
 use crate::domain::error::Problem;
 use crate::domain::ids::{Id, Name};
-use crate::query::reads::Counts;
+use crate::query::counts::Counts;
 use axum::Extension;
 use axum::Json;
 use axum::extract::State;

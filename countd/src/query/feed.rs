@@ -1,9 +1,10 @@
 //! Pages of entities: the counters and a user's statuses of each, where a damaged key fails its own entity only.
 
 use super::cached_page::CachedPage;
+use super::counts::Counts;
 use super::fact_reads::FactReads;
 use super::prefilter::Prefilter;
-use super::reads::{Counts, Queries};
+use super::reads::Queries;
 use super::selection::FieldSelection;
 use super::status::{Status, StatusFormat};
 use super::suspects::rebuild_lost;

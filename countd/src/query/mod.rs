@@ -3,6 +3,7 @@
 pub mod audit;
 mod cached_page;
 pub mod changes;
+pub mod counts;
 mod fact_reads;
 pub mod feed;
 mod field_values;

@@ -1,6 +1,7 @@
 //! Executes reads. Each is one round trip to each node, and a second one to check counters of 0 that may be lost (`suspects`).
 
 use super::cached_page::CachedPage;
+use super::counts::Counts;
 use super::fields::{self, CountersToRead, PageReplies, read_replica_page};
 use super::selection::{FieldSelection, name_of};
 use super::suspects::rebuild_lost;
@@ -18,41 +19,8 @@ use crate::repair::Rebuilder;
 use crate::storage::catalog::Catalog;
 use crate::storage::hot::HotTracker;
 use crate::storage::locator::Locator;
-use crate::storage::schema::{SortedNames, is_of_percent, user_schema_id};
+use crate::storage::schema::{is_of_percent, user_schema_id};
 use redis::Value;
-use serde::{Serialize, Serializer};
-use std::sync::Arc;
-
-/// Counters by name, ordered by name.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// Shared by all objects with the same schema.
-    names: Arc<[Name]>,
-    values: Vec<u64>,
-}
-
-impl Counts {
-    /// The selected ones of the fields of an object. Missing fields are 0.
-    pub(super) fn new((names, indexes): &SortedNames, fields: &[u64]) -> Counts {
-        let values = indexes.iter().map(|idx| fields.get(*idx).copied());
-        Counts {
-            names: Arc::clone(names),
-            values: values.map(|value| value.unwrap_or(0)).collect(),
-        }
-    }
-
-    /// The names and values, ordered by name.
-    pub fn iter(&self) -> impl Iterator<Item = (&Name, u64)> {
-        self.names.iter().zip(self.values.iter().copied())
-    }
-}
-
-impl Serialize for Counts {
-    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        let named = self.names.iter().map(Name::as_str).zip(&self.values);
-        to.collect_map(named)
-    }
-}
 
 /// Executes reads. Cheap to clone.
 #[derive(Clone)]

@@ -1,7 +1,7 @@
 //! Which fields of a schema a read returns.
 
+use super::counts::Counts;
 use super::fields::CountersToRead;
-use super::reads::Counts;
 use crate::domain::ids::{Entity, Id, Name};
 use crate::storage::locator::Locator;
 use crate::storage::schema::{Schema, SortedNames, is_of_percent};

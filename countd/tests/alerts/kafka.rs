@@ -19,13 +19,6 @@ fn start(store: &TestStore, config: &str) -> Countd {
     Countd::with(&store.server, &Settings { command, config })
 }
 
-/// A read of a note, as another client produces it.
-fn event(note: u64) -> String {
-    format!(
-        r#"{{"etype":"note","eid":"{note}","metric":"read","delta":1,"uid":"1","ts":1700000000000}}"#
-    )
-}
-
 #[test]
 fn brokers_that_are_away_are_noticed() {
     let (store, mock) = (module(), Mock::start(TOPIC_PARTITIONS));
@@ -67,30 +60,6 @@ fn another_topic_is_noticed() {
     });
     recording.scrape(&[("countd", &countd)]);
     recording.assert_fires(&["CountdKafkaTopicRefused"], 10);
-}
-
-#[test]
-fn records_that_nobody_counts_are_noticed() {
-    let (store, mock) = (module(), Mock::start(TOPIC_PARTITIONS));
-    let countd = start(&store, &config_of(&mock, ""));
-    let topic = mock.topic();
-    let read = |n: u64| (format!("note:{n}"), event(n));
-    topic.produce(&(0..100).map(read).collect::<Vec<_>>());
-    wait_until_counted(&store, &topic, PARTITIONS);
-    wait_until_published(&store, PARTITIONS);
-    wait_until_collected(&countd);
-    let lag = || metric(&countd.api(), "countd_kafka_lag_records");
-    wait_until("the lag is known", || lag() == 0);
-    let mut recording = Recording::default();
-    recording.scrape(&[("countd", &countd)]);
-    store
-        .server
-        .client()
-        .ok("ACL SETUSER default -ctab.batchincr");
-    topic.produce(&(0..100).map(read).collect::<Vec<_>>());
-    wait_until("they lag", || lag() == 100);
-    recording.scrape(&[("countd", &countd)]);
-    recording.assert_fires(&["CountdKafkaNotCounted"], 10);
 }
 
 /// The mock cluster keeps 5 MB of each partition.

@@ -13,7 +13,7 @@ use crate::http::extract::{self, QueryParams};
 use crate::http::pages::Page;
 use crate::http::sessions::Session;
 use crate::http::telemetry::RequestTraceId;
-use crate::query::reads::Counts;
+use crate::query::counts::Counts;
 use axum::Extension;
 use axum::extract::State;
 use maud::{Markup, html};
