@@ -34,10 +34,10 @@ impl NodeMap {
         ranges.master_of(slot).unwrap_or(ranges.masters().len())
     }
 
-    /// Whether both are the same snapshot.
+    /// Whether no slot has moved to another node between both.
     pub fn is_same(&self, other: &NodeMap) -> bool {
         match (&self.ranges, &other.ranges) {
-            (Some(these), Some(those)) => Arc::ptr_eq(these, those),
+            (Some(these), Some(those)) => these.is_same(those),
             (None, None) => true,
             _ => false,
         }

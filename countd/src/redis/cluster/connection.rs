@@ -192,7 +192,8 @@ impl Cluster {
         match reply {
             Ok((ranges, _)) => {
                 let current = self.inner.ranges.write();
-                *current.unwrap_or_else(PoisonError::into_inner) = Arc::new(ranges);
+                let mut current = current.unwrap_or_else(PoisonError::into_inner);
+                *current = Arc::new(ranges.after(&current));
                 Ok(())
             }
             Err(error) => {

@@ -25,6 +25,8 @@ pub struct SlotRanges {
     all: Vec<SlotRange>,
     masters: Vec<Address>,
     replicas: Vec<Address>,
+    /// Grows when a slot has another master than before.
+    version: u64,
 }
 
 impl SlotRanges {
@@ -38,7 +40,22 @@ impl SlotRanges {
             all,
             masters,
             replicas,
+            version: 0,
         }
+    }
+
+    /// The ranges that follow others.
+    pub(super) fn after(self, before: &SlotRanges) -> SlotRanges {
+        let is_changed = self.all != before.all;
+        SlotRanges {
+            version: before.version + u64::from(is_changed),
+            ..self
+        }
+    }
+
+    /// Whether no slot has got another master between both.
+    pub(crate) fn is_same(&self, other: &SlotRanges) -> bool {
+        self.version == other.version
     }
 
     /// The addresses of the masters and of their replicas. One may occur several times.
