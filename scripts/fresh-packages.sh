@@ -132,6 +132,8 @@ try_repair() {
 }
 
 try_removal() {
+    in_boot_quietly "the packages have manual pages and completions" 'test -s /usr/share/man/man1/countd-serve.1.gz &&
+        test -s /usr/share/bash-completion/completions/countd && test -s /usr/share/zsh/vendor-completions/_countd'
     # shellcheck disable=SC2016  # for the shell in there to expand
     in_boot_quietly "installed the packages again, which keeps the configuration and restarts countd" '
         before=$(systemctl show --value --property MainPID countd)
