@@ -1,4 +1,4 @@
-# Prometheus in the bare Debian of scripts/fresh, with the services of scripts/fresh-packages.sh. Sourced by scripts/fresh, never run.
+# Prometheus and Alertmanager in the bare Debian of scripts/fresh, with the services of scripts/fresh-packages.sh. Sourced by scripts/fresh, never run.
 # shellcheck shell=bash
 #
 # Runs the commands of docs/countd/deploy.md as they are written: "Install Prometheus" in the chroot, which has a network, and "Monitor" when
@@ -19,5 +19,5 @@ try_monitor() {
     in_boot_quietly "an alert fired and was resolved as the page says" "cd $CLONE && timeout 600 sh /tmp/monitor.sh"
     in_boot_quietly "Prometheus has the rules" 'curl --fail --silent http://127.0.0.1:9090/api/v1/rules | grep CountdNoConsumer'
     in_boot_quietly "and the metrics" 'promtool query instant http://127.0.0.1:9090 countd_live_consumers | grep countd'
-    in_boot_quietly "stopped Prometheus" 'systemctl disable --now prometheus'
+    in_boot_quietly "stopped Prometheus" 'systemctl disable --now prometheus prometheus-alertmanager'
 }
