@@ -153,6 +153,8 @@ async function useConsole(demo) {
   assert.equal((await page.$$("tbody tr")).length, 0);
   await select("/admin/reconciliation");
   await checkAccessibility(page, "reconciliation");
+  await select("/admin/schemas");
+  await checkAccessibility(page, "schemas");
 
   await select("/admin/dead");
   await checkAccessibility(page, "dead letters");

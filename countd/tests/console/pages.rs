@@ -2,12 +2,12 @@
 
 use super::browser::Browser;
 use super::{CONFIG, bury, event, start};
-use crate::support::stores::{TestStore, for_each_store, module};
-use crate::support::{on_note, wait_until_drained, with};
+use crate::support::stores::{TestStore, adoptable, for_each_store, module};
+use crate::support::{metric, on_note, wait_until_drained, with, workload};
 use countint_tests::wait_until;
 use serde_json::json;
 
-const PAGES: [&str; 8] = [
+const PAGES: [&str; 9] = [
     "/admin",
     "/admin/entity",
     "/admin/entity?etype=note&eid=1",
@@ -16,6 +16,7 @@ const PAGES: [&str; 8] = [
     "/admin/dead",
     "/admin/audit",
     "/admin/reconciliation",
+    "/admin/schemas",
 ];
 
 fn every_page_is_whole(store: TestStore) {
@@ -85,6 +86,40 @@ fn every_page_is_whole(store: TestStore) {
 }
 
 for_each_store!([module plain cluster] every_page_is_whole);
+
+#[test]
+fn the_counters_of_each_type_are_described() {
+    let mut store = adoptable();
+    let types = "[schemas.v2]\ncounters = [\"shown\", \"shelved\"]\n[entities]\nnote = \"v1\"\nbook = \"v2\"\n";
+    let shown = "[metrics.shown]\nnature = \"repeatable\"\ncount = \"batched\"\ndaily = true\nentities = [\"book\"]\n";
+    let config = format!("{CONFIG}{types}{}{shown}", workload::metrics());
+    let countd = start(&store, &config);
+    let browser = Browser::new(countd.port());
+    let schemas = browser.page("/admin/schemas");
+    schemas.assert_has(&[
+        "<h2>Type book</h2><p>Schema v2. Counters are Strings, without the module.</p>",
+        "<td class=\"right\">0</td><th scope=\"row\">shown</th><td>each time; when the event is consumed; by day</td>",
+        "<td class=\"right\">1</td><th scope=\"row\">shelved</th><td>no metric of this configuration</td>",
+        "<th scope=\"row\">like</th><td>once for each user, facts in rbm; with the action",
+        "<th scope=\"row\">followers</th><td>follow on the user</td>",
+    ]);
+    let none = browser.page("/admin/reconciliation");
+    none.assert_has(&["None is under way."]);
+    // An adoption that has not ended.
+    store.server.load_module();
+    let mut client = store.server.client();
+    client.ok("HSET countd:layout counters plain-or-module");
+    client.ok("HINCRBY countd:layout epoch 1");
+    wait_until("the process follows the layout", || {
+        let page = browser.page("/admin/reconciliation").text;
+        page.contains("<td><code>countd storage adopt</code></td>")
+    });
+    let schemas = browser.page("/admin/schemas");
+    schemas.assert_has(&["Counters are being converted to objects of the module."]);
+    wait_until("the metric follows", || {
+        metric(&countd.api(), "countd_storage_unfinished") == 1
+    });
+}
 
 #[test]
 fn unknown_and_invalid_entities_are_told_apart() {

@@ -23,16 +23,19 @@ pub enum Section {
     Audit,
     /// The progress of reconciliation.
     Reconciliation,
+    /// The counters of each type.
+    Schemas,
 }
 
 impl Section {
-    const ALL: [Section; 6] = [
+    const ALL: [Section; 7] = [
         Section::Overview,
         Section::Entity,
         Section::User,
         Section::DeadLetters,
         Section::Audit,
         Section::Reconciliation,
+        Section::Schemas,
     ];
 
     /// Its path and its title.
@@ -44,6 +47,7 @@ impl Section {
             Section::DeadLetters => ("/admin/dead", "Dead letters"),
             Section::Audit => ("/admin/audit", "Audit"),
             Section::Reconciliation => ("/admin/reconciliation", "Reconciliation"),
+            Section::Schemas => ("/admin/schemas", "Schemas"),
         }
     }
 }

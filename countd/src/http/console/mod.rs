@@ -11,6 +11,7 @@ mod login;
 mod overview;
 mod reconciliation;
 mod routes;
+mod schemas;
 mod trail;
 mod user;
 

@@ -1,6 +1,6 @@
 //! The routes of the console.
 
-use super::{audit, dead, entity, guard, login, overview, reconciliation, user};
+use super::{audit, dead, entity, guard, login, overview, reconciliation, schemas, user};
 use crate::http::app::App;
 use crate::log;
 use crate::maintenance::progress;
@@ -25,6 +25,7 @@ pub fn routes(app: &App) -> Router<App> {
         .route("/admin/dead", get(dead::list).post(dead::act))
         .route("/admin/audit", get(audit::audit))
         .route("/admin/reconciliation", get(reconciliation::reconciliation))
+        .route("/admin/schemas", get(schemas::schemas))
         .route("/admin/logout", post(login::logout))
         .route_layer(from_fn_with_state(app.clone(), guard::require_session));
     pages
