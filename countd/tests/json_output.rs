@@ -2,6 +2,7 @@
 
 use crate::reconcile::setup::PARTITIONS;
 use crate::replay::setup::{config, start, wait_until_archived};
+use crate::schema_migrate::setup;
 use crate::support::stores::{TestStore, module};
 use crate::support::{on_note, run, wait_until_drained};
 use countint_tests::env::TempDir;
@@ -89,6 +90,12 @@ fn long_commands_print_progress_and_one_report() {
         let words: Vec<&str> = arguments.split_whitespace().collect();
         with_json(&store, &config, &words)
     };
+
+    // Migrations.
+    let adopted = run("storage adopt --grace 0");
+    let expected = json!({ "converted": 0, "moved": 0, "passes": 1, "damaged": [] });
+    assert_eq!(*adopted.report(), expected);
+    assert_eq!(adopted.progress("converting")["unit"], "keys");
 
     // Imports.
     let likes = "metric,etype,eid,uid\nlike,note,3,1\nlike,note,3,2\n";
@@ -218,4 +225,31 @@ fn long_commands_print_progress_and_one_report() {
     let restored = run("restore");
     assert!(restored.report()["replayed"].is_u64());
     assert_eq!(restored.progress("applying")["unit"], "chunks");
+}
+
+#[test]
+fn migrations_of_schemas_print_one_report() {
+    let store = module();
+    setup::set_schemas(&store.server);
+    let migrate = |options: &[&str]| with_json(&store, &setup::CONFIG, &setup::arguments(options));
+    let status = migrate(&["--status"]);
+    assert_eq!(*status.report(), json!({ "migrations": [] }));
+    let migrated = migrate(&["--percent", "25"]);
+    let [migration] = &migrated.report()["migrations"].as_array().expect("a list")[..] else {
+        panic!("one migration: {:?}", migrated.output);
+    };
+    assert_eq!(
+        (&migration["columns"], &migration["percent"]),
+        (&json!("v1"), &json!(25))
+    );
+    migrated.progress("waiting for all processes");
+    let unknown = ["schema", "migrate", "v1", "nothing"];
+    let refused = with_json(&store, &setup::CONFIG, &unknown);
+    assert_eq!(refused.status, 1);
+    assert!(refused.output.is_empty());
+    let error = refused
+        .errors
+        .iter()
+        .find(|object| object.get("error").is_some());
+    assert!(error.is_some(), "{:?}", refused.errors);
 }

@@ -119,7 +119,7 @@ fn repairs(server: &Server, config: &str) -> Vec<String> {
 
 #[test]
 fn the_commands_of_the_doctor_repair_what_it_finds() {
-    let server = Server::start();
+    let server = Server::builder().append_only(true).start();
     // Of a missing schema, and then of missing counters in it.
     let missing = repairs(&server, "");
     assert_eq!(missing, ["schema set v1 read like fav comment repost"]);
@@ -175,8 +175,34 @@ fn the_doctor_renames_damaged_keys_and_names_what_keeps_countd_from_starting() {
 }
 
 #[test]
+fn check_names_settings_of_the_server_that_lose_data() {
+    let server = Server::start();
+    printed(&schema(&server, "set v1 read like fav comment repost"));
+    let client = format!("redis-cli -h 127.0.0.1 -p {} CONFIG SET", server.port());
+    let found = printed(&run(&server, "", &["doctor"]));
+    assert!(
+        found.contains("appendonly is no") && found.contains(&format!("{client} appendonly yes")),
+        "{found}"
+    );
+    let mut redis = server.client();
+    redis.ok("CONFIG SET appendonly yes");
+    redis.ok("CONFIG SET maxmemory-policy allkeys-lru");
+    let output = run(&server, "", &["doctor"]);
+    let found = String::from_utf8_lossy(&output.stdout);
+    assert!(!output.status.success(), "{found}");
+    assert!(
+        found.contains("maxmemory-policy is allkeys-lru")
+            && found.contains(&format!("{client} maxmemory-policy noeviction")),
+        "{found}"
+    );
+    redis.ok("CONFIG SET maxmemory-policy noeviction");
+    let found = printed(&run(&server, "", &["doctor"]));
+    assert!(!found.contains("CONFIG SET"), "{found}");
+}
+
+#[test]
 fn check_reports_the_module_and_the_library() {
-    let with_module = Server::start();
+    let with_module = Server::builder().append_only(true).start();
     printed(&schema(&with_module, "set v1 read like fav comment repost"));
     let found = printed(&run(&with_module, "", &["check"]));
     assert!(

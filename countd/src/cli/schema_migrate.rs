@@ -7,8 +7,16 @@ use countd::maintenance::reconcile::Context;
 use countd::maintenance::schema::{Goal, Outcome, Pair, SchemaMigration};
 use countd::redis::store::Store;
 use countd::storage::catalog::Catalog;
+use serde::Serialize;
 use std::io::{self, Write};
 use std::sync::Arc;
+
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Report<'a> {
+    /// A type can have the columns of another schema than the one that it names, so there can be several.
+    migrations: &'a [Outcome],
+}
 
 /// Runs `countd schema migrate`.
 ///
@@ -41,7 +49,11 @@ pub async fn run(
     let migration = SchemaMigration::new(context, pair, map, command.sample, &progress);
     let outcomes = migration.run(goal).await?;
     progress.finish();
-    output.report(&outcomes, |out| print(&title, &outcomes, out))?;
+    let migrations = outcomes;
+    let report = Report {
+        migrations: &migrations,
+    };
+    output.report(&report, |out| print(&title, &migrations, out))?;
     Ok(())
 }
 

@@ -5,6 +5,6 @@ mod events;
 mod kills;
 mod progress;
 mod refusals;
-mod setup;
+pub mod setup;
 mod stages;
 mod suspended;
