@@ -69,6 +69,9 @@ pub async fn run(config: Arc<Config>, roles: Roles) -> Result<(), Box<dyn Error>
         let Some(topic) = open_topic(&config, &store, &stopping).await? else {
             return Ok(());
         };
+        if let Some(topic) = &topic {
+            metrics.monitor.watch_topic(topic);
+        }
         settle_at_start(&store, &config).await;
         let address = config.consumer.listen.filter(|_| !roles.serves);
         listen_operational(
@@ -154,6 +157,9 @@ pub async fn run(config: Arc<Config>, roles: Roles) -> Result<(), Box<dyn Error>
         let Some(topic) = open_topic(&config, &store, &stopping).await? else {
             return Ok(());
         };
+        if let Some(topic) = &topic {
+            metrics.monitor.watch_topic(topic);
+        }
         let relay = relay::run(Arc::clone(&config), (store, topic), stopping.clone());
         tasks.spawn(async move { relay.await.map_err(|error| error.to_string()) });
     }
@@ -186,6 +192,9 @@ pub async fn run(config: Arc<Config>, roles: Roles) -> Result<(), Box<dyn Error>
         let Some(topic) = open_topic(&config, &store, &stopping).await? else {
             return Ok(());
         };
+        if let Some(topic) = &topic {
+            metrics.monitor.watch_topic(topic);
+        }
         let data = (store, topic);
         let router = http::router(&config, data, health, metrics.clone(), stopping.clone())?;
         let listener = bind(&mut socket, config.http.listen).await?;

@@ -5,11 +5,13 @@ use crate::redis::store::Store;
 
 const SCHEMAS: &str = "countd_schema_migration_reads_ratio";
 const STORAGE: &str = "countd_storage_migration";
+const UNFINISHED: &str = "countd_storage_unfinished";
 
 #[rustfmt::skip]
-pub const FAMILIES: [Family; 2] = [
+pub const FAMILIES: [Family; 3] = [
     Family::gauge(SCHEMAS, "Share of the entities whose reads return the new schema, of each migration of a schema that is under way, by its stage"),
     Family::gauge(STORAGE, "Always 1; the entity types whose counters a migration of the storage moves, and `user` for those of users"),
+    Family::gauge(UNFINISHED, "Entity types whose counters a migration of the storage moves, plus 1 while an adoption converts data that was created without the module"),
 ];
 
 /// The migrations that are under way. Reads nothing from Redis: processes follow the layout.
@@ -32,5 +34,7 @@ pub fn collect(store: &Store) -> Samples {
     for etype in layout.moving_types() {
         samples.add(STORAGE, &[("etype", etype)], 1.0);
     }
+    let unfinished = layout.moving_types().len() + usize::from(layout.backend.is_mixed());
+    samples.add(UNFINISHED, &[], unfinished as f64);
     samples
 }

@@ -1,7 +1,8 @@
 //! Counters that differ from their facts.
 
 use super::{CONFIG, ROUNDS, Recording, of_redis, start, wait_until_collected};
-use crate::support::{Countd, Settings, metric, on_note, set_schema};
+use crate::support::stores::adoptable;
+use crate::support::{Countd, Running, Settings, metric, on_note, set_schema};
 use countint_tests::{Clock, Server, reply, wait_until};
 
 /// The table of notes with the counters of note 1. It exists.
@@ -50,6 +51,25 @@ fn sabotaged_counters_are_noticed() {
         "CountdSaturations",
     ];
     recording.assert_fires(&fired, 10);
+}
+
+/// A migration that was killed, and that nobody continues.
+#[test]
+fn unfinished_migrations_are_noticed() {
+    let mut store = adoptable();
+    let countd = Countd::start(&store.server, CONFIG);
+    let mut recording = Recording::default();
+    wait_until_collected(&countd);
+    recording.scrape(&[("countd", &countd)]);
+    store.server.load_module();
+    let mut adopting = Running::start(&store.server, CONFIG, &["storage", "adopt", "--grace", "1"]);
+    assert!(adopting.wait_for_step("waiting for all processes", 1));
+    adopting.kill();
+    wait_until("the process tells it", || {
+        metric(&countd.api(), "countd_storage_unfinished") == 1
+    });
+    recording.scrape(&[("countd", &countd)]);
+    recording.assert_fires(&["CountdStorageMigrationUnfinished"], 1_460);
 }
 
 #[test]

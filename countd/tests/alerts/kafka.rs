@@ -7,9 +7,9 @@ use crate::support::{Countd, Settings, metric, on_note, set_schema};
 use countint_tests::wait_until;
 
 const PARTITIONS: u16 = 16;
-const TOPIC_PARTITIONS: i32 = 4;
+pub(super) const TOPIC_PARTITIONS: i32 = 4;
 
-fn config_of(mock: &Mock, more: &str) -> String {
+pub(super) fn config_of(mock: &Mock, more: &str) -> String {
     config(&mock.addresses(), PARTITIONS, more) + "[monitor]\ninterval_seconds = 1\n"
 }
 
@@ -93,4 +93,53 @@ fn records_that_were_removed_before_they_were_counted_are_noticed() {
     wait_until_collected(&countd);
     recording.scrape(&[("countd", &countd)]);
     recording.assert_fires(&["CountdKafkaRecordsLost"], 10);
+}
+
+/// A read of a note, as another client produces it.
+fn event(note: u64) -> String {
+    format!(
+        r#"{{"etype":"note","eid":"{note}","metric":"read","delta":1,"uid":"1","ts":1700000000000}}"#
+    )
+}
+
+/// The process serves only: who counts, or nobody does, is known in Redis.
+#[test]
+fn records_that_nobody_counts_are_noticed() {
+    let (store, mock) = (module(), Mock::start(TOPIC_PARTITIONS));
+    let config = config_of(&mock, "");
+    set_schema(&store.server, &config);
+    let consume = Countd::with(
+        &store.server,
+        &Settings {
+            command: "consume",
+            config: &config,
+        },
+    );
+    let serve = Countd::with(
+        &store.server,
+        &Settings {
+            command: "serve",
+            config: &config,
+        },
+    );
+    let topic = mock.topic();
+    let read = |n: u64| (format!("note:{n}"), event(n));
+    topic.produce(&(0..100).map(read).collect::<Vec<_>>());
+    wait_until_counted(&store, &topic, PARTITIONS);
+    let lag = || metric(&serve.api(), "countd_topic_lag_records");
+    wait_until("the records are counted, and known", || {
+        lag() == 0 && metric(&serve.api(), "countd_topic_counted_records_total") == 100
+    });
+    let mut recording = Recording::default();
+    recording.scrape(&[("serve", &serve)]);
+    // Commits fail, and the consumer goes on to read.
+    store
+        .server
+        .client()
+        .ok("ACL SETUSER default -ctab.batchincr -ctab.mincrby");
+    topic.produce(&(0..100).map(read).collect::<Vec<_>>());
+    wait_until("they lag", || lag() == 100);
+    recording.scrape(&[("serve", &serve)]);
+    recording.assert_fires(&["CountdKafkaNotCounted"], 20);
+    drop(consume);
 }

@@ -8,8 +8,10 @@ mod kafka;
 mod recording;
 mod redis;
 
+use crate::support::kafka::Mock;
 use crate::support::{Countd, Settings, metric, on_note, set_schema};
 use countint_tests::{Server, env, wait_until};
+use kafka::{TOPIC_PARTITIONS, config_of};
 use recording::{Recording, promtool};
 use std::collections::BTreeSet;
 use std::fs;
@@ -103,7 +105,9 @@ const NO_TYPES: [&str; 4] = [
 #[test]
 fn rules_and_dashboard_use_only_metrics_of_a_real_process() {
     let server = Server::builder().append_only(true).start();
-    let countd = Countd::start(&server, &format!("{CONFIG}{ROUNDS}"));
+    // Those of a topic exist with Kafka as the log.
+    let mock = Mock::start(TOPIC_PARTITIONS);
+    let countd = Countd::start(&server, &format!("{}{ROUNDS}", config_of(&mock, "")));
     wait_until_collected(&countd);
     // Histograms exist from their first sample on, and the statistics of a command from its first call on.
     countd.api().act("like", on_note(1, 7));
@@ -116,6 +120,7 @@ fn rules_and_dashboard_use_only_metrics_of_a_real_process() {
             "countd_redis_command_latency_seconds",
             "countd_event_age_seconds_bucket",
             "countd_counter_difference_bucket",
+            "countd_topic_lag_records",
         ]
         .iter()
         .all(|name| exposed.contains(*name))
