@@ -4,6 +4,7 @@ mod ack;
 mod acl;
 mod acl_page;
 mod adjust;
+mod adopt;
 mod alerts;
 mod api;
 mod archive;

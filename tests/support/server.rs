@@ -151,6 +151,15 @@ impl Server {
         self.launch()
     }
 
+    /// Loads the module into a running server that started without it, and with each start from now on. The server needs
+    /// `enable-module-command local`.
+    pub fn load_module(&mut self) {
+        let file = env::module();
+        let file = file.to_str().expect("a path in UTF-8");
+        self.client().call(&["MODULE", "LOAD", file]);
+        self.settings.module = ModuleFile::Release;
+    }
+
     /// Sends `SHUTDOWN NOSAVE` and waits until the process has exited.
     pub fn stop(&mut self) -> ExitStatus {
         // The connection ends without a reply.

@@ -177,7 +177,9 @@ impl Command {
     pub fn output(&self) -> Output {
         match self {
             Command::Dead(DeadCommand::Retry { output, .. } | DeadCommand::Drop { output, .. })
-            | Command::Storage(StorageCommand::Migrate { output, .. })
+            | Command::Storage(
+                StorageCommand::Migrate { output, .. } | StorageCommand::Adopt { output, .. },
+            )
             | Command::Reverse(ReverseCommand::Backfill { output, .. })
             | Command::Reconcile(ReconcileCommand { output, .. })
             | Command::Rebuild(RebuildCommand { output, .. })
@@ -410,6 +412,29 @@ pub enum StorageCommand {
         /// Leave damaged objects as they are; their counters start at 0
         #[arg(long)]
         skip_damaged: bool,
+        #[command(flatten)]
+        output: Output,
+    },
+    /// Convert data that was created without the module to the module's types
+    ///
+    /// Load the module on every server first, also on replicas, and give the Redis user the permissions that `countd acl` prints. Clients
+    /// can use countd meanwhile, and every count stays exact. If the command is interrupted, run it again: it continues. All processes must
+    /// be of this version first.
+    Adopt {
+        /// Seconds to wait, after all processes follow a change, for commands that are under way
+        ///
+        /// It must be longer than a process can be suspended and still send a command: at least http.timeout_ms and
+        /// redis.response_timeout_ms together.
+        #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+        grace: u64,
+        /// Leave damaged keys as they are; their counters start at 0
+        #[arg(long)]
+        skip_damaged: bool,
+        /// Do not ask replicas whether they have the module
+        ///
+        /// For replicas that this machine cannot reach. A replica without the module would not execute what its primary does.
+        #[arg(long)]
+        skip_replicas: bool,
         #[command(flatten)]
         output: Output,
     },

@@ -1,9 +1,13 @@
 //! `countd storage`.
 
+use crate::cli::acl;
 use crate::cli::args::StorageCommand;
 use crate::cli::error::CommandError;
 use countd::domain::config::{Config, USER};
-use countd::maintenance::storage::{Migration, Options, Report, Target};
+use countd::maintenance::storage::{
+    AdoptionOptions, AdoptionReport, AdoptionRun, Migration, MigrationError, Options, Report,
+    Target,
+};
 use countd::redis::store::Store;
 use std::io::{self, Write};
 use std::time::Duration;
@@ -17,26 +21,62 @@ pub async fn run(
     store: Store,
     command: StorageCommand,
 ) -> Result<(), CommandError> {
-    let StorageCommand::Migrate {
-        etype,
-        grace,
-        skip_damaged,
-        output,
-    } = command;
-    if etype.as_str() != USER && !config.entities.contains_key(&etype) {
-        let problem = format!("there is no entity type {etype} in the configuration");
-        return Err(CommandError::Unsuccessful(problem));
+    match command {
+        StorageCommand::Migrate {
+            etype,
+            grace,
+            skip_damaged,
+            output,
+        } => {
+            if etype.as_str() != USER && !config.entities.contains_key(&etype) {
+                let problem = format!("there is no entity type {etype} in the configuration");
+                return Err(CommandError::Unsuccessful(problem));
+            }
+            let progress = output.progress();
+            let options = Options {
+                grace: Duration::from_secs(grace),
+                skip_damaged,
+            };
+            let migration = Migration::new(store, Target::named(etype), options, &progress);
+            let report = migration.run().await?;
+            progress.finish();
+            output.report(&report, |out| print(&report, out))?;
+        }
+        StorageCommand::Adopt {
+            grace,
+            skip_damaged,
+            skip_replicas,
+            output,
+        } => {
+            // Without the module the adoption refuses itself.
+            if store.has_module() {
+                let allowed = acl::check_adoption(&store, config).await;
+                allowed.map_err(MigrationError::from)?;
+            }
+            let progress = output.progress();
+            let options = AdoptionOptions {
+                grace: Duration::from_secs(grace),
+                skip_damaged,
+                skip_replicas,
+            };
+            let adoption = AdoptionRun::new(store, options, &progress);
+            let report = adoption.run().await?;
+            progress.finish();
+            output.report(&report, |out| print_adoption(&report, out))?;
+        }
     }
-    let options = Options {
-        grace: Duration::from_secs(grace),
-        skip_damaged,
-    };
-    let progress = output.progress();
-    let migration = Migration::new(store, Target::named(etype), options, &progress);
-    let report = migration.run().await?;
-    progress.finish();
-    output.report(&report, |out| print(&report, out))?;
     Ok(())
+}
+
+fn print_adoption(report: &AdoptionReport, out: &mut impl Write) -> io::Result<()> {
+    for damage in &report.damaged {
+        writeln!(out, "left: {}: {}", damage.key, damage.reason)?;
+    }
+    writeln!(
+        out,
+        "the data has the module's types: this run converted {} keys and moved {} members of others in {} passes",
+        report.converted, report.moved, report.passes
+    )
 }
 
 fn print(report: &Report, out: &mut impl Write) -> io::Result<()> {

@@ -155,8 +155,7 @@ pub(super) fn check_keys(
     if rules.unusable_keys.is_empty() {
         return Ok(());
     }
-    let (keys, backend) = (rules.locator.keys(), rules.locator.layout().backend);
-    for key in author_keys(keys, backend, &entity.etype, partition) {
+    for key in author_keys(rules.locator.keys(), &entity.etype, partition) {
         rules.check_key(&key)?;
     }
     let at = rules.locator.entity(&rule.schema, entity);

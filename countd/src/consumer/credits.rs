@@ -144,10 +144,10 @@ impl Credits {
 
     /// The keys that the commit needs, in the order of credits.lua.
     pub fn keys(&self, locator: &Locator) -> Vec<String> {
-        let (keys, backend) = (locator.keys(), locator.layout().backend);
+        let keys = locator.keys();
         let mut all = Vec::new();
         for (etype, partition, group) in self.groups() {
-            all.extend(author_keys(keys, backend, etype, partition));
+            all.extend(author_keys(keys, etype, partition));
             let CreditRule {
                 schema, storage, ..
             } = &*group.rule;

@@ -95,7 +95,7 @@ async fn exist(
     config: &Config,
     facts: &[(&Name, &Entity, &Id)],
 ) -> Result<Result<Vec<bool>, String>, StoreError> {
-    let stores = FactStores::new(store.keys(), store.backend(), config.facts.shards);
+    let stores = FactStores::new(store.keys(), store.current_backend(), config.facts.shards);
     let mut exist = vec![false; facts.len()];
     let (mut calls, mut places) = (Vec::new(), Vec::new());
     for (place, (metric, entity, uid)) in facts.iter().enumerate() {

@@ -88,7 +88,7 @@ pub(super) fn keys_of(
     backend: CounterBackend,
     member: &Id,
 ) -> (String, Option<String>, bool) {
-    match backend == CounterBackend::Module && member.number().is_some() {
+    match backend.writes_tables() && member.number().is_some() {
         true => (keys.newest_table, keys.older_ids, true),
         false => (keys.newest_set, keys.older_set, false),
     }

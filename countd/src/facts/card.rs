@@ -86,6 +86,11 @@ impl CardSource {
         CardSource::new("ids", vec![key])
     }
 
+    /// The members of an id set of the module, or of a Set in its place.
+    pub(super) fn mixed_ids(key: String) -> CardSource {
+        CardSource::new("mixed_ids", vec![key])
+    }
+
     /// The members of Sets.
     pub(super) fn sets(keys: Vec<String>) -> CardSource {
         CardSource::new("sets", keys)

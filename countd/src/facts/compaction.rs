@@ -99,10 +99,10 @@ async fn compact_day(store: &Store, indexed: &str) -> Result<(), StoreError> {
     let (day, metric, entity) = parse(indexed)
         .ok_or_else(|| StoreError::Unexpected("a day that countd did not write".to_owned()))?;
     let keys = DailyFacts { keys, backend }.keys_of(&metric, &entity, day);
-    let mut call = RedisCall::script(COMPACT.on(backend), &keys);
-    call.cmd.arg(day).arg(facts_name(&metric, &entity));
-    call.cmd.arg(USERS_PER_CALL);
     loop {
+        let mut call = RedisCall::script(COMPACT.on(store.backend()), &keys);
+        call.cmd.arg(day).arg(facts_name(&metric, &entity));
+        call.cmd.arg(USERS_PER_CALL);
         let reply = call.send(store).await?;
         let (moved, is_empty) = <(u64, bool)>::from_redis_value(reply)
             .map_err(|error| StoreError::Unexpected(format!("the compaction of a day: {error}")))?;

@@ -8,6 +8,7 @@ pub(crate) mod compaction;
 mod daily;
 mod layout;
 mod member;
+mod mixed;
 mod rbm;
 mod recount;
 mod set;

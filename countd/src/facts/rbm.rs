@@ -3,6 +3,7 @@
 
 use super::card::CardSource;
 use super::member::MemberSource;
+use super::set::SetCursor;
 use super::store::{
     CounterField, Fact, FactChange, FactGroup, FactPage, FactStore, InvalidCursor,
     check_numeric_uid,
@@ -152,7 +153,10 @@ impl FactStore for RbmFacts {
         from: Option<&str>,
         limit: usize,
     ) -> Result<RedisCall, InvalidCursor> {
-        let from = from.unwrap_or("0");
+        // The cursor of a page before an adoption has converted the Set: the users are listed from the beginning.
+        let is_in_set =
+            |from: &&str| SetCursor::parse(Some(from), 0).is_ok_and(|cursor| cursor.set == 0);
+        let from = from.filter(|from| !is_in_set(from)).unwrap_or("0");
         if Id::new(from).ok().and_then(|id| id.number()).is_none() {
             return Err(InvalidCursor);
         }

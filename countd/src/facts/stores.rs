@@ -2,6 +2,7 @@
 
 use super::bitmap::BitmapFacts;
 use super::daily::DailyFacts;
+use super::mixed::MixedFacts;
 use super::rbm::RbmFacts;
 use super::set::SetFacts;
 use super::store::FactStore;
@@ -10,40 +11,61 @@ use crate::domain::error::Problem;
 use crate::domain::ids::Name;
 use crate::domain::keys::Keys;
 use crate::redis::script::CounterBackend;
+use crate::redis::store::CurrentBackend;
 
-/// A fact store of each kind. Cheap to clone.
+/// A fact store of each kind, for each backend. Cheap to clone.
 #[derive(Clone)]
 pub struct FactStores {
+    of_backends: [OfBackend; CounterBackend::COUNT],
+    backend: CurrentBackend,
+}
+
+/// The fact stores of a backend.
+#[derive(Clone, Copy)]
+struct OfBackend {
     rbm: RbmFacts,
     /// Replaces `rbm` on data without the module.
     id_sets: SetFacts,
+    /// Replaces `rbm` on data that an adoption converts.
+    mixed: MixedFacts,
     bitmap: BitmapFacts,
     daily: DailyFacts,
     sharded: SetFacts,
-    backend: CounterBackend,
+}
+
+impl OfBackend {
+    fn new(keys: Keys, backend: CounterBackend, shards: u16) -> OfBackend {
+        OfBackend {
+            rbm: RbmFacts(keys),
+            id_sets: SetFacts::id_sets(keys, backend),
+            mixed: MixedFacts { keys, backend },
+            bitmap: BitmapFacts { keys, backend },
+            daily: DailyFacts { keys, backend },
+            sharded: SetFacts::sharded(keys, backend, shards),
+        }
+    }
 }
 
 impl FactStores {
     /// The fact stores for a backend.
-    pub fn new(keys: Keys, backend: CounterBackend, shards: u16) -> FactStores {
+    pub fn new(keys: Keys, backend: impl Into<CurrentBackend>, shards: u16) -> FactStores {
         FactStores {
-            rbm: RbmFacts(keys),
-            id_sets: SetFacts::id_sets(keys, backend),
-            bitmap: BitmapFacts { keys, backend },
-            daily: DailyFacts { keys, backend },
-            sharded: SetFacts::sharded(keys, backend, shards),
-            backend,
+            of_backends: CounterBackend::ALL.map(|of| OfBackend::new(keys, of, shards)),
+            backend: backend.into(),
         }
     }
 
-    /// The fact store of a kind.
+    /// The fact store of a kind. It changes while an adoption converts the data.
     pub fn get(&self, kind: FactKind) -> &dyn FactStore {
-        match (kind, self.backend) {
-            (FactKind::Rbm, CounterBackend::Module) => &self.rbm,
-            (FactKind::Rbm, CounterBackend::Strings) => &self.id_sets,
-            (FactKind::Bitmap, _) => &self.bitmap,
-            (FactKind::Daily, _) => &self.daily,
-            (FactKind::Sharded, _) => &self.sharded,
+        let backend = self.backend.get();
+        let of = &self.of_backends[backend as usize];
+        match (kind, backend) {
+            (FactKind::Rbm, CounterBackend::Module) => &of.rbm,
+            (FactKind::Rbm, CounterBackend::Strings) => &of.id_sets,
+            (FactKind::Rbm, _) => &of.mixed,
+            (FactKind::Bitmap, _) => &of.bitmap,
+            (FactKind::Daily, _) => &of.daily,
+            (FactKind::Sharded, _) => &of.sharded,
         }
     }
 

@@ -98,7 +98,7 @@ impl App {
     ) -> Result<App, StartError> {
         let catalog = Catalog::new(Arc::clone(config), store.clone());
         let authors = Authors::new(store.clone());
-        let facts = FactStores::new(store.keys(), store.backend(), config.facts.shards);
+        let facts = FactStores::new(store.keys(), store.current_backend(), config.facts.shards);
         let rebuilder = Rebuilder::new(catalog.clone(), store.clone(), facts.clone());
         let hot = HotTracker::start(config.hot, store.clone(), stopping.clone());
         let queries = Queries::new(

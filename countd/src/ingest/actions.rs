@@ -105,7 +105,7 @@ impl Actions {
     pub fn required_permissions(backend: CounterBackend) -> Permissions {
         let created: &[&str] = match backend {
             CounterBackend::Module => CREATE_PERMISSIONS,
-            CounterBackend::Strings => &[],
+            _ => &[],
         };
         RedisCall::guarded_permissions(PERMISSIONS)
             .and(Permissions::of_commands(created))

@@ -9,12 +9,6 @@
 -- Functions represent an author as { uid (''  if there is none any more), partition, colour, credited = { amounts } }.
 
 local AUTHOR_DIGITS, AUTHOR_COLUMNS, COLOUR = 10, 3, 65536
-local MAX_NUMBER = '18446744073709551615'
-
--- Whether an id is the canonical form of an unsigned 64-bit integer.
-local function is_number(id)
-  return id == '0' or id:find('^[1-9]%d*$') and (#id < #MAX_NUMBER or #id == #MAX_NUMBER and id <= MAX_NUMBER) or false
-end
 
 -- Whether the author of this entity can be in a table.
 local function has_author_row(eid)
@@ -75,7 +69,7 @@ end
 -- requires: HSET {authors} f v
 -- requires: HDEL {authors} f
 local function author_set(authors, hash, eid, author, before)
-  if has_author_row(eid) and (author.uid == '' or is_number(author.uid)) then
+  if has_author_row(eid) and PREFERS_MODULE and (author.uid == '' or is_number(author.uid)) then
     local first, last = author.uid:sub(1, -AUTHOR_DIGITS - 1), author.uid:sub(-AUTHOR_DIGITS)
     local place = string.format('%.0f', author.partition + COLOUR * (author.colour or 0))
     local values = { 0, author.uid == '' and 0 or 1 + (tonumber(first) or 0), 1, tonumber(last) or 0, 2, place }

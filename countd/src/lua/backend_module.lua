@@ -217,7 +217,12 @@ local function ids_remove(key, id)
   redis.call('RBM.REM', key, id)
 end
 
--- Returns up to `count` ids from a cursor on, in descending order. Nil on a backend whose id sets have no order.
+-- Whether `ids_page` can read a key: Sets have no order.
+local function has_ids_pages(_)
+  return true
+end
+
+-- Returns up to `count` ids from a cursor on, in descending order.
 -- requires: RBM.SCAN {ids} 0 COUNT 1 REV
 local function ids_page(key, cursor, count)
   return redis.call('RBM.SCAN', key, cursor, 'COUNT', count, 'REV')

@@ -131,4 +131,8 @@ local function ids_remove(key, id)
   redis.call('SREM', key, id)
 end
 
+local function has_ids_pages(_)
+  return false
+end
+
 local ids_page

@@ -10,6 +10,10 @@
 --
 -- requires: HGET {phases} f
 -- requires: HMGET {sums} f
+-- During an adoption, sums are in Hashes for some processes and in tables for others.
+if IS_MIXED then
+  return false
+end
 local sweep, stage = sums_state(KEYS[1])
 local storage, min_difference, min_percent = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
 local retain, now, retain_changes, is_dry = ARGV[5], ARGV[6], ARGV[7], ARGV[8] == '1'

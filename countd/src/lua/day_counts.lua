@@ -28,9 +28,57 @@ local function field_add(key, field, delta)
   return value
 end
 
+-- The total of an entity where the other form of data has it, while an adoption converts the data: in the Hash instead of the table, or
+-- in the table instead of the Hash. A total is in one of both. Nil if it is not there. The keys differ in their prefix.
+-- requires: HGET {day_counts} f
+-- requires: CTAB.MGET {totals} 0
+local function total_in_other_form(key, row, eid)
+  if not is_number(eid) then
+    return nil
+  end
+  if row == '' then
+    local other = 'tot' .. key:sub(5)
+    local rows = redis.pcall('CTAB.MGET', other, eid)
+    return not rows.err and rows[1] and { key = other, value = rows[1][1] or 0 } or nil
+  end
+  local other = 'toth' .. key:sub(4)
+  local value = redis.pcall('HGET', other, eid)
+  -- A total has at most 13 digits.
+  value = type(value) == 'string' and value:find('^%d+$') and #value <= 13 and tonumber(value)
+  return value and { key = other, value = value } or nil
+end
+
+-- Deletes a total that `total_in_other_form` has found.
+-- requires: HDEL {day_counts} f
+-- requires: CTAB.DEL {totals} 0
+local function total_delete_other(other, row, eid)
+  if row == '' then
+    redis.call('CTAB.DEL', other.key, eid)
+  else
+    redis.call('HDEL', other.key, eid)
+  end
+end
+
+-- Moves a total from the other form to this one.
+-- requires: CTAB.MINCRBY {totals} LEN 1 0 0 1
+local function total_adopt(key, row, eid)
+  local other = IS_MIXED and total_in_other_form(key, row, eid)
+  if not other then
+    return
+  end
+  local value = string.format('%.0f', other.value)
+  if row == '' then
+    field_add(key, eid, value)
+  else
+    redis.call('CTAB.MINCRBY', key, 'LEN', 1, eid, 0, value)
+  end
+  total_delete_other(other, row, eid)
+end
+
 -- Adds to a total in a Hash. Like a counter, it stays at 0 or more.
 -- requires: HSET {day_counts} f 1
 local function total_field_add(key, field, delta)
+  total_adopt(key, '', field)
   if field_add(key, field, delta) < 0 then
     redis.call('HSET', key, field, 0)
   end
@@ -52,14 +100,23 @@ end
 local function totals_require_permission(key, row)
   if row == '' then
     days_require_permission(key)
+    if IS_MIXED then
+      require_permission('CTAB.DEL', 'tot' .. key:sub(5), 0)
+    end
   else
     require_permission('CTAB.MINCRBY', key, 'LEN', 1, 0, 0, 1)
+    if IS_MIXED then
+      require_permission('HDEL', 'toth' .. key:sub(4), 'f')
+    end
   end
 end
 
 -- Adds to totals in a table. `values` has row, 0 and delta of each from `first` to `last`.
 -- requires: CTAB.MINCRBY {totals} LEN 1 0 0 1
 local function totals_add(key, values, first, last)
+  for at = first, IS_MIXED and last or 0, 3 do
+    total_adopt(key, values[at], values[at])
+  end
   -- Lua's stack limits the number of values. A multiple of 3.
   for from = first, last, 3600 do
     redis.call('CTAB.MINCRBY', key, 'LEN', 1, unpack(values, from, math.min(from + 3599, last)))

@@ -2,11 +2,12 @@
 -- requires: CTAB.MGET {totals} 0
 -- requires: HGET {day_counts} f
 local function total_get(key, row, eid)
+  local other = IS_MIXED and total_in_other_form(key, row, eid)
   if row == '' then
-    return tonumber(redis.call('HGET', key, eid) or '')
+    return tonumber(redis.call('HGET', key, eid) or '') or other and other.value
   end
   local counters = redis.call('CTAB.MGET', key, row)[1]
-  return counters and counters[1] or nil
+  return counters and counters[1] or other and other.value or nil
 end
 
 -- The sum of the values of a Hash of days, and their number.
@@ -21,9 +22,5 @@ end
 
 -- Whether the total of an entity is in a table.
 local function has_total_row(eid)
-  if not table_rows then
-    return false
-  end
-  local is_decimal = eid == '0' or eid:find('^[1-9]%d*$')
-  return is_decimal and (#eid < 20 or #eid == 20 and eid <= '18446744073709551615')
+  return PREFERS_MODULE and is_number(eid)
 end

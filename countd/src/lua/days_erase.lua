@@ -30,6 +30,7 @@ end
 -- requires: HDEL {day_counts} f
 -- requires: CTAB.DEL {totals} 0
 local function days_erase(found)
+  local totals = found.totals
   for _, key in ipairs(found.keys) do
     redis.call('UNLINK', key)
   end
@@ -37,5 +38,9 @@ local function days_erase(found)
     redis.call('HDEL', found.totals.key, found.totals.eid)
   elseif found.has_totals then
     redis.call('CTAB.DEL', found.totals.key, found.totals.row)
+  end
+  local other = IS_MIXED and total_in_other_form(totals.key, totals.row, totals.eid)
+  if other then
+    total_delete_other(other, totals.row, totals.eid)
   end
 end

@@ -76,7 +76,7 @@ local function count_timelines(keys)
 end
 
 local function count_facts(source)
-  if source.kind == 'ids' then
+  if source.kind == 'ids' or source.kind == 'mixed_ids' then
     return ids_card(source.keys[1])
   elseif source.kind == 'sets' then
     return count_sets(source.keys)

@@ -94,6 +94,8 @@ local function prepare_sums(credits)
     end
   end
   if next(sums.places) then
+    -- During an adoption, sums are in Hashes for some processes and in tables for others. The sweep is given up.
+    sums.is_damaged = IS_MIXED or sums.is_damaged
     require_permission('HSET', sums.state, 'f', 'v')
   end
 end

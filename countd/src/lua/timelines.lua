@@ -49,6 +49,9 @@ local function timeline_count_older(timeline)
 end
 
 local function timeline_require_permission(timeline)
+  if timeline.other then
+    timeline_require_permission(timeline.other)
+  end
   local newest, older = timeline.newest, timeline.older
   if timeline.is_table then
     require_permission('DEL', newest)
@@ -66,6 +69,13 @@ local function timeline_require_permission(timeline)
     require_permission(timeline.is_table and 'RBM.ADD' or 'SADD', older, 0)
     require_permission(timeline.is_table and 'RBM.REM' or 'SREM', older, 0)
   end
+end
+
+-- The key of the same facts in the other form: that of a sorted set or a Set ends in `:s`, before the hash tag.
+local function timeline_other_key(key, is_table)
+  local name, tag = key:match('^(.*)(:{%d+})$')
+  name, tag = name or key, tag or ''
+  return key ~= '' and (is_table and name .. ':s' .. tag or name:sub(1, -3) .. tag) or nil
 end
 
 -- Reads the arguments of timelines, which begin at `argument`; their keys begin at `key`. Changes nothing. Calls `unusable` with the number
@@ -89,6 +99,13 @@ local function read_timelines(argument, key, unusable)
       end
       key = key + 1
     end
+    if IS_MIXED then
+      timeline.other = {
+        is_table = not timeline.is_table,
+        newest = timeline_other_key(timeline.newest, timeline.is_table),
+        older = timeline_other_key(timeline.older or '', timeline.is_table),
+      }
+    end
     -- A permission check costs as much as the command, and the keys of a kind have one prefix.
     if not permitted[kind] then
       permitted[kind] = true
@@ -110,11 +127,68 @@ local function timeline_has(timeline, id)
   return redis.call('ZSCORE', timeline.newest, id) and true or false
 end
 
+-- Removes a fact from the keys of the other form, where it is until an adoption has converted them. Returns the key in which it was,
+-- `newest` or `older`, and its time in the former. A key that holds another type has no facts.
+-- requires: CTAB.MGET {newest_table} 0
+-- requires: ZSCORE {newest_set} m
+-- requires: CTAB.DEL {newest_table} 0
+-- requires: CTAB.CARD {newest_table}
+-- requires: DEL {newest_table}
+-- requires: ZREM {newest_set} m
+-- requires: RBM.REM {older_ids} 0
+-- requires: SREM {older_set} m
+local function timeline_take(other, id)
+  local time
+  if other.is_table then
+    local rows = redis.pcall('CTAB.MGET', other.newest, id)
+    time = not rows.err and rows[1] and (rows[1][1] or 0)
+    if time then
+      redis.call('CTAB.DEL', other.newest, id)
+      if redis.call('CTAB.CARD', other.newest) == 0 then
+        redis.call('DEL', other.newest)
+      end
+    end
+  else
+    time = redis.pcall('ZSCORE', other.newest, id)
+    time = type(time) == 'string' and time
+    if time then
+      redis.call('ZREM', other.newest, id)
+    end
+  end
+  if time then
+    return 'newest', time
+  end
+  local removed
+  if other.older and other.is_table then
+    removed = redis.pcall('RBM.REM', other.older, id)
+  elseif other.older then
+    removed = redis.pcall('SREM', other.older, id)
+  end
+  return type(removed) == 'number' and removed > 0 and 'older' or nil
+end
+
+-- Whether the keys of the other form have a fact.
+-- requires: CTAB.MGET {newest_table} 0
+-- requires: ZSCORE {newest_set} m
+-- requires: RBM.CONTAINS {older_ids} 0
+-- requires: SISMEMBER {older_set} m
+local function timeline_other_contains(other, id)
+  if not is_number(id) then
+    return false
+  end
+  if other.is_table then
+    local rows = redis.pcall('CTAB.MGET', other.newest, id)
+    return not rows.err and rows[1] and true or other.older and redis.pcall('RBM.CONTAINS', other.older, id) == 1 or false
+  end
+  local time = redis.pcall('ZSCORE', other.newest, id)
+  return type(time) == 'string' or other.older and redis.pcall('SISMEMBER', other.older, id) == 1 or false
+end
+
 -- Whether a timeline has a fact, a new or an older one.
 -- requires: RBM.CONTAINS {older_ids} 0
 -- requires: SISMEMBER {older_set} m
 local function timeline_contains(timeline, id)
-  if timeline_has(timeline, id) then
+  if timeline_has(timeline, id) or timeline.other and timeline_other_contains(timeline.other, id) then
     return true
   end
   if not timeline.older or timeline.older_count == 0 then
@@ -222,6 +296,36 @@ local function timeline_add(timeline, id, time)
   timeline_remove_older(timeline, id)
 end
 
+-- Moves a fact from the keys of the other form to those of the timeline.
+local function timeline_adopt(timeline, id)
+  local place, time = nil, nil
+  if timeline.other and is_number(id) then
+    place, time = timeline_take(timeline.other, id)
+  end
+  if place == 'newest' then
+    timeline_add(timeline, id, time)
+  elseif place == 'older' then
+    timeline_add_older(timeline, { id })
+  end
+end
+
+-- Moves all newest facts of the other form to those of the timeline, before the oldest ones of both are moved on.
+-- requires: CTAB.SCAN {newest_table} 0
+-- requires: ZRANGE {newest_set} 0 -1
+local function timeline_adopt_newest(timeline)
+  local other, ids = timeline.other, nil
+  if other.is_table then
+    local page = redis.pcall('CTAB.SCAN', other.newest, 0, 'COUNT', 1000000)
+    ids = page.err and {} or page[2]
+  else
+    local members = redis.pcall('ZRANGE', other.newest, 0, -1)
+    ids = members.err and {} or members
+  end
+  for _, id in ipairs(ids) do
+    timeline_adopt(timeline, id)
+  end
+end
+
 -- Moves older facts of a timeline that has more than are kept.
 local function timeline_move_older(timeline)
   local excess = timeline.count - timeline.keep
@@ -240,6 +344,7 @@ local function write_timelines(timelines)
   for _, timeline in ipairs(timelines) do
     for at = timeline.at, timeline.last, 2 do
       local id, time = ARGV[at], ARGV[at + 1]
+      timeline_adopt(timeline, id)
       if time == '-' or time == '~' then
         timeline_remove(timeline, id)
       elseif time ~= '0' and time ~= '+' then
@@ -253,6 +358,9 @@ local function write_timelines(timelines)
       timeline.count = timeline_count_newest(timeline)
     end
     if timeline.count > max and moves < MAX_MOVES then
+      if timeline.other then
+        timeline_adopt_newest(timeline)
+      end
       timeline_move_older(timeline)
       moves = moves + 1
     elseif timeline.removes and timeline.is_table and timeline.count == 0 then

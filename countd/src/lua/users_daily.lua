@@ -8,6 +8,9 @@
 -- requires: ZREVRANGEBYSCORE {days} 0 0
 local prefix, suffix = ARGV[5], ARGV[6]
 local from = tonumber(start)
+-- Takes the place of the last user in cursors in an id set. The compacted ids can be converted from a Set to an id set between two pages:
+-- they are then listed from their beginning.
+local IN_IDS = 'ids'
 
 -- Starts a Set from its beginning, unless the previous page ended in it.
 local function begin(source)
@@ -18,18 +21,24 @@ end
 
 -- requires: EXISTS {ids}
 local function take_compacted_ids()
-  if not ids_page then
+  if not has_ids_pages(KEYS[2]) then
+    if last == IN_IDS then
+      cursor, last = '0', ''
+    end
     return take_from(1, KEYS[2])
   end
   local remaining = limit - #users
   if remaining == 0 then
     return redis.call('EXISTS', KEYS[2]) == 1 and page_until(1, '0', '') or nil
   end
+  if last ~= IN_IDS then
+    cursor = '0'
+  end
   local reply = ids_page(KEYS[2], cursor, remaining)
   for _, user in ipairs(reply[2]) do
     users[#users + 1] = user
   end
-  return reply[1] ~= '0' and page_until(1, reply[1], '') or nil
+  return reply[1] ~= '0' and page_until(1, reply[1], IN_IDS) or nil
 end
 
 for _, day in ipairs(redis.call('ZREVRANGEBYSCORE', KEYS[1], from, '-inf')) do

@@ -21,10 +21,14 @@ const KEY_BYTES: usize = 40;
 
 /// The permissions that reading counters requires.
 pub fn required_permissions(backend: CounterBackend) -> Permissions {
-    Permissions::of_commands(match backend {
-        CounterBackend::Module => MODULE_PERMISSIONS,
-        CounterBackend::Strings => STRINGS_PERMISSIONS,
-    })
+    let mut commands = Vec::new();
+    if backend.has_tables() {
+        commands.extend(MODULE_PERMISSIONS);
+    }
+    if backend.has_strings() {
+        commands.extend(STRINGS_PERMISSIONS);
+    }
+    Permissions::of_commands(&commands)
 }
 
 /// Counters to read.
@@ -192,7 +196,9 @@ async fn read_settled(
     calls: &[RedisCall],
 ) -> Result<PageReplies, StoreError> {
     let all: Vec<usize> = (0..counters.len()).collect();
-    let commands = commands(store, counters, &all);
+    let backend = store.backend();
+    let form = Form::of(backend);
+    let commands = commands((store, form), counters, &all);
     let mut results: Vec<Option<Result<Fields, StoreError>>> = Vec::new();
     results.resize_with(counters.len(), || None);
     let mut suspects = Vec::new();
@@ -212,7 +218,7 @@ async fn read_settled(
     if !suspects.is_empty() {
         let commands = suspects.iter().flat_map(|index| {
             let index = std::slice::from_ref(index);
-            self::commands(store, counters, index)
+            self::commands((store, form), counters, index)
         });
         let commands: Vec<ReadCommand> = commands.collect();
         let cmds = commands.iter().map(|command| &command.cmd);
@@ -226,6 +232,13 @@ async fn read_settled(
             }
         }
     }
+    if backend.is_mixed() {
+        // Counters that are no Strings are objects. A key can get the other form between two reads: it is converted, or deleted and created
+        // again.
+        for form in [Form::Objects, Form::Strings, Form::Objects] {
+            read_other_form((store, servers, form), counters, &mut results).await?;
+        }
+    }
     let missing = || StoreError::Unexpected("a read without a reply".to_owned());
     let fields = results.into_iter();
     Ok(PageReplies {
@@ -234,6 +247,28 @@ async fn read_settled(
             .collect(),
         replies: resend_without_script(store, calls, sent.collect()).await?,
     })
+}
+
+/// Reads the counters again whose keys hold another type than that of the form in which they were read.
+async fn read_other_form(
+    (store, servers, form): (&Store, Servers, Form),
+    counters: &[CountersToRead],
+    results: &mut [Option<Result<Fields, StoreError>>],
+) -> Result<(), StoreError> {
+    let is_other = |result: &Option<_>| matches!(result, Some(Err(StoreError::WrongType(_))));
+    let all = (0..counters.len()).filter(|index| is_other(&results[*index]));
+    let commands: Vec<ReadCommand> = all
+        .flat_map(|index| self::commands((store, form), counters, &[index]))
+        .collect();
+    let cmds = commands.iter().map(|command| &command.cmd);
+    let replies = send((store, servers), cmds).await?;
+    for (command, reply) in commands.iter().zip(replies) {
+        match reply.map_err(StoreError::from) {
+            Err(StoreError::WrongType(_)) => {}
+            reply => command.decode(reply?, counters, results)?,
+        }
+    }
+    Ok(())
 }
 
 /// Sends the calls again whose scripts were not loaded, because the server was restarted or its script cache was flushed.
@@ -288,11 +323,15 @@ async fn send(
 }
 
 /// The commands that read the counters with these indexes.
-fn commands(store: &Store, counters: &[CountersToRead], indexes: &[usize]) -> Vec<ReadCommand> {
+fn commands(
+    (store, form): (&Store, Form),
+    counters: &[CountersToRead],
+    indexes: &[usize],
+) -> Vec<ReadCommand> {
     let mut groups: Vec<(Group<'_>, Vec<usize>)> = Vec::new();
     let mut by_group: HashMap<Group<'_>, usize> = HashMap::new();
     for index in indexes {
-        let group = Group::of(store, &counters[*index], *index);
+        let group = Group::of((store, form), &counters[*index], *index);
         // On one server, usually all counters have one group.
         let at = match groups.last() {
             Some((last, _)) if *last == group => groups.len() - 1,
@@ -318,6 +357,25 @@ fn commands(store: &Store, counters: &[CountersToRead], indexes: &[usize]) -> Ve
         .collect()
 }
 
+/// The form of counters that have a key of their own.
+#[derive(Clone, Copy)]
+enum Form {
+    /// Objects of the module.
+    Objects,
+    /// Strings.
+    Strings,
+}
+
+impl Form {
+    /// The form in which counters are read first.
+    fn of(backend: CounterBackend) -> Form {
+        match backend.has_strings() {
+            true => Form::Strings,
+            false => Form::Objects,
+        }
+    }
+}
+
 /// What the counters that one command reads have in common.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum Group<'a> {
@@ -330,7 +388,7 @@ enum Group<'a> {
 }
 
 impl<'a> Group<'a> {
-    fn of(store: &Store, counters: &'a CountersToRead, index: usize) -> Group<'a> {
+    fn of((store, form): (&Store, Form), counters: &'a CountersToRead, index: usize) -> Group<'a> {
         let len = counters.len;
         // An empty string instead of none is slow to compare: with AVX-512, memcmp of no bytes reads an invalid address under a mask of
         // zeros, which took a tenth of the time of a page.
@@ -339,9 +397,9 @@ impl<'a> Group<'a> {
         match &counters.at {
             CounterLocation::Row { .. } => Group::Rows { len, tag },
             // Counters that a migration moves are read as objects and as rows.
-            CounterLocation::Object { .. } | CounterLocation::Either(_) => match store.backend() {
-                CounterBackend::Module => Group::Objects { len, tag },
-                CounterBackend::Strings => Group::String { index },
+            CounterLocation::Object { .. } | CounterLocation::Either(_) => match form {
+                Form::Objects => Group::Objects { len, tag },
+                Form::Strings => Group::String { index },
             },
         }
     }

@@ -1,7 +1,8 @@
 //! Timelines: what a user did, and the latest users of an entity, newest first.
 //!
 //! A cursor names the part of the timeline in which the previous page ended: `t{time}.{id}` among the facts with times, `n{cursor}` in the
-//! older facts with numeric IDs, `s{cursor}` in the other older facts, and `i{time}.{cursor}` in the facts of an entity.
+//! older facts with numeric IDs, `s{cursor}` in the other older facts after them, `a{cursor}` in all older facts of data without the module,
+//! `m{cursor}` in those with numeric IDs after them, and `i{time}.{cursor}` in the facts of an entity.
 
 use super::reads::{PageSource, Queries, invalid_cursor};
 use crate::domain::error::{Problem, StoreError};
@@ -37,6 +38,11 @@ enum Start<'a> {
     Newest(Option<(Id, u64)>),
     OlderIds(&'a str),
     OlderSet(Option<&'a str>),
+    /// As data without the module has older facts: all in the Set. An adoption moves those with numeric IDs to the set of IDs, which is
+    /// therefore listed after it.
+    AllOlderSet(Option<&'a str>),
+    /// The older facts with numeric IDs, after the others.
+    LastOlderIds(&'a str),
     /// The facts of an entity, after the facts with times up to this one.
     Facts(u64, Option<&'a str>),
 }
@@ -59,11 +65,16 @@ impl<'a> Start<'a> {
                 let id = Id::new(id).map_err(|_| invalid())?;
                 Ok(Start::Newest(Some((id, time))))
             }
-            "n" => {
+            "n" | "m" => {
                 let id = Id::new(rest).ok().and_then(|id| id.number());
-                id.map(|_| Start::OlderIds(rest)).ok_or_else(invalid)
+                id.ok_or_else(invalid)?;
+                Ok(match part {
+                    "n" => Start::OlderIds(rest),
+                    _ => Start::LastOlderIds(rest),
+                })
             }
             "s" => Ok(Start::OlderSet((!rest.is_empty()).then_some(rest))),
+            "a" => Ok(Start::AllOlderSet((!rest.is_empty()).then_some(rest))),
             "i" => {
                 let (time, rest) = timed().ok_or_else(invalid)?;
                 Ok(Start::Facts(time, (!rest.is_empty()).then_some(rest)))
@@ -118,10 +129,12 @@ impl Queries {
                     page.next = Some(time_cursor(last));
                     return Ok(page);
                 }
+                let has_strings = self.store.backend().has_strings();
                 match (newest.has_older_ids, newest.has_older_set) {
+                    (false, false) => return Ok(page),
+                    (_, true) if has_strings => Start::AllOlderSet(None),
                     (true, _) => Start::OlderIds("0"),
                     (false, true) => Start::OlderSet(None),
-                    (false, false) => return Ok(page),
                 }
             }
             Start::Facts(..) => return Err(invalid_cursor(cursor)),
@@ -164,11 +177,13 @@ impl Queries {
         let (Some(older_ids), Some(older_set)) = (&keys.older_ids, &keys.older_set) else {
             return Ok(page);
         };
-        let mut from = None;
+        let (mut from, mut part) = (None, 's');
         match start {
-            Start::OlderIds(from) if backend == CounterBackend::Module => {
+            Start::OlderIds(from) | Start::LastOlderIds(from) if backend.has_tables() => {
+                let is_last = matches!(start, Start::LastOlderIds(_));
+                let part = if is_last { 'm' } else { 'n' };
                 if limit == 0 {
-                    page.next = Some(format!("n{from}"));
+                    page.next = Some(format!("{part}{from}"));
                     return Ok(page);
                 }
                 let count = limit.to_string();
@@ -179,18 +194,28 @@ impl Queries {
                     <(String, Vec<String>)>::from_redis_value(reply).map_err(|_| unexpected())?;
                 page.users = ids;
                 if next != "0" {
-                    page.next = Some(format!("n{next}"));
+                    page.next = Some(format!("{part}{next}"));
+                    return Ok(page);
+                }
+                if is_last {
                     return Ok(page);
                 }
             }
+            // Another process has begun to follow an adoption before this one. There is no set of IDs yet.
+            Start::LastOlderIds(_) => return Ok(page),
             Start::OlderSet(cursor) => from = cursor,
+            Start::AllOlderSet(cursor) => (from, part) = (cursor, 'a'),
             _ => return Err(invalid_cursor(cursor)),
         }
         let call = set_page(backend, older_set, from, limit - page.users.len());
         let call = call.map_err(|InvalidCursor| invalid_cursor(cursor))?;
         let others = decode_set_page(call.send_read(&self.store).await?)?;
         page.users.extend(others.users);
-        page.next = others.next.map(|next| format!("s{next}"));
+        page.next = match others.next {
+            Some(next) => Some(format!("{part}{next}")),
+            None if part == 'a' && backend.has_tables() => Some("m0".to_owned()),
+            None => None,
+        };
         Ok(page)
     }
 

@@ -26,12 +26,11 @@ impl NamedAuthor {
     /// The author of an entity; `None` if it has none any more. `feeds` are those of the stored layout.
     pub fn new(
         keys: Keys,
-        backend: CounterBackend,
         feeds: &[AuthorFeed],
         (entity, author): (&Entity, Option<&Id>),
     ) -> NamedAuthor {
         let partition = keys.of_entity(entity);
-        let [table, hash] = author_keys(keys, backend, &entity.etype, partition);
+        let [table, hash] = author_keys(keys, &entity.etype, partition);
         let feeds: Vec<String> = feeds.iter().map(AuthorFeed::to_string).collect();
         NamedAuthor {
             keys: [table, hash, keys.log(partition)],
@@ -81,17 +80,10 @@ impl NamedAuthor {
     }
 }
 
-/// The table and the Hash of the authors of a partition's entities of a type. Without the module there are no tables: both are the
-/// Hash.
-pub fn author_keys(
-    keys: Keys,
-    backend: CounterBackend,
-    etype: &Name,
-    partition: Partition,
-) -> [String; 2] {
-    let hash = keys.author_hash(etype, partition);
-    match backend {
-        CounterBackend::Module => [keys.author_table(etype, partition), hash],
-        CounterBackend::Strings => [hash.clone(), hash],
-    }
+/// The table and the Hash of the authors of a partition's entities of a type. Without the module scripts do not use the table.
+pub fn author_keys(keys: Keys, etype: &Name, partition: Partition) -> [String; 2] {
+    [
+        keys.author_table(etype, partition),
+        keys.author_hash(etype, partition),
+    ]
 }

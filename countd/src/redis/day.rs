@@ -116,8 +116,7 @@ pub fn totals_of(
     entity: &Entity,
 ) -> (String, Option<u64>) {
     let partition = keys.of_entity(entity);
-    let has_tables = backend == CounterBackend::Module;
-    match entity.eid.number().filter(|_| has_tables) {
+    match entity.eid.number().filter(|_| backend.writes_tables()) {
         Some(row) => {
             let table = keys.totals_table(metric, &entity.etype, partition);
             (table, Some(row))

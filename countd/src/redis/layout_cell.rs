@@ -1,6 +1,7 @@
 //! The stored layout as a process knows it, replaced while the process runs.
 
 use super::layout::StoredLayout;
+use super::script::CounterBackend;
 use arc_swap::ArcSwap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,7 +9,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::{RwLock, RwLockReadGuard};
 
 /// The current layout, and when it was last known to be current.
-pub(super) struct LayoutCell {
+pub struct LayoutCell {
     layout: ArcSwap<StoredLayout>,
     since: Instant,
     /// When it was last known to be current, in milliseconds after `since`.
@@ -60,11 +61,35 @@ impl LayoutCell {
     }
 }
 
+/// How the data stores counters and id sets, as the process knows it now.
+#[derive(Clone)]
+pub enum CurrentBackend {
+    /// It is always this.
+    Fixed(CounterBackend),
+    /// That of the layout.
+    Of(Arc<LayoutCell>),
+}
+
+impl CurrentBackend {
+    /// The backend now.
+    pub fn get(&self) -> CounterBackend {
+        match self {
+            CurrentBackend::Fixed(backend) => *backend,
+            CurrentBackend::Of(cell) => cell.layout.load().backend,
+        }
+    }
+}
+
+impl From<CounterBackend> for CurrentBackend {
+    fn from(backend: CounterBackend) -> CurrentBackend {
+        CurrentBackend::Fixed(backend)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::domain::keys::{PartitionHash, StoragePhase};
-    use crate::redis::script::CounterBackend;
 
     #[tokio::test]
     async fn the_age_counts_from_the_last_confirmation() {

@@ -14,32 +14,98 @@ pub enum CounterBackend {
     Module,
     /// As Strings and Sets.
     Strings,
+    /// In both forms, since an adoption begins: the type of a key tells which one it has. What is new is a String or a Set.
+    StringsOrModule,
+    /// In both forms, until an adoption ends: the type of a key tells which one it has. What is new has a type of the module.
+    ModuleOrStrings,
 }
 
 impl CounterBackend {
+    /// The number of backends.
+    pub const COUNT: usize = 4;
+
+    /// All backends, each at its index.
+    pub const ALL: [CounterBackend; CounterBackend::COUNT] = [
+        CounterBackend::Module,
+        CounterBackend::Strings,
+        CounterBackend::StringsOrModule,
+        CounterBackend::ModuleOrStrings,
+    ];
+
     /// Its name in the stored layout.
     pub fn name(self) -> &'static str {
         match self {
             CounterBackend::Module => "module",
             CounterBackend::Strings => "plain",
+            CounterBackend::StringsOrModule => "plain-or-module",
+            CounterBackend::ModuleOrStrings => "module-or-plain",
         }
     }
 
     /// The backend with this name.
     pub fn from_name(name: &str) -> Option<CounterBackend> {
-        [CounterBackend::Module, CounterBackend::Strings]
-            .into_iter()
-            .find(|backend| backend.name() == name)
+        let mut all = CounterBackend::ALL.into_iter();
+        all.find(|backend| backend.name() == name)
     }
 
-    fn functions(self) -> &'static str {
+    /// Whether an adoption converts the data: keys have either form.
+    pub fn is_mixed(self) -> bool {
+        matches!(
+            self,
+            CounterBackend::StringsOrModule | CounterBackend::ModuleOrStrings
+        )
+    }
+
+    /// Whether there can be tables.
+    pub fn has_tables(self) -> bool {
+        self != CounterBackend::Strings
+    }
+
+    /// Whether there can be Strings with counters, and Sets in place of id sets.
+    pub fn has_strings(self) -> bool {
+        self != CounterBackend::Module
+    }
+
+    /// Whether what belongs in a table is written to one.
+    pub fn writes_tables(self) -> bool {
+        matches!(
+            self,
+            CounterBackend::Module | CounterBackend::ModuleOrStrings
+        )
+    }
+
+    fn functions(self) -> String {
+        let mixed = |prefers_module: bool| {
+            format!("local PREFERS_MODULE, IS_MIXED = {prefers_module}, true\n{MIXED_FUNCTIONS}")
+        };
         match self {
-            CounterBackend::Module => include_str!("../lua/backend_module.lua"),
-            CounterBackend::Strings => include_str!("../lua/backend_strings.lua"),
+            CounterBackend::Module => MODULE_FUNCTIONS.to_owned(),
+            CounterBackend::Strings => STRINGS_FUNCTIONS.to_owned(),
+            CounterBackend::StringsOrModule => mixed(false),
+            CounterBackend::ModuleOrStrings => mixed(true),
         }
     }
 }
 
+const MODULE_FUNCTIONS: &str = concat!(
+    "local PREFERS_MODULE, IS_MIXED = true, false\n",
+    include_str!("../lua/backend_module.lua")
+);
+const STRINGS_FUNCTIONS: &str = concat!(
+    "local PREFERS_MODULE, IS_MIXED = false, false\n",
+    include_str!("../lua/backend_strings.lua")
+);
+/// Both as tables of functions, and the functions that choose one of them by the type of a key.
+const MIXED_FUNCTIONS: &str = concat!(
+    "local in_module = (function()\n",
+    include_str!("../lua/backend_module.lua"),
+    include_str!("../lua/backend_functions.lua"),
+    "end)()\nlocal in_strings = (function()\n",
+    include_str!("../lua/backend_strings.lua"),
+    include_str!("../lua/backend_functions.lua"),
+    "end)()\n",
+    include_str!("../lua/backend_mixed.lua"),
+);
 const WRITES: &str = "#!lua";
 /// A script with this flag also runs on replicas and when the server is out of memory.
 const NO_WRITES: &str = "#!lua flags=no-writes";
@@ -79,6 +145,7 @@ const COUNTER_MOVE: &str = include_str!("../lua/counter_move.lua");
 const MOVING_ONE: &str = include_str!("../lua/moving_one.lua");
 /// Precedes a script that uses many counters, some of which a migration moves.
 const MOVING_MANY: &str = include_str!("../lua/moving_many.lua");
+const NUMBERS: &str = include_str!("../lua/numbers.lua");
 const COUNTER_ERROR: &str = include_str!("../lua/counter_error.lua");
 
 /// A script as it is loaded into a server.
@@ -121,11 +188,10 @@ pub struct ScriptTemplate {
     prelude: Option<&'static str>,
     /// Whether it changes a counter that may have counts by day.
     has_days: bool,
-    module: OnceLock<LoadedScript>,
-    strings: OnceLock<LoadedScript>,
+    /// For each backend.
+    on: [OnceLock<LoadedScript>; CounterBackend::COUNT],
     moving: OnceLock<LoadedScript>,
-    daily_module: OnceLock<LoadedScript>,
-    daily_strings: OnceLock<LoadedScript>,
+    daily: [OnceLock<LoadedScript>; CounterBackend::COUNT],
     daily_moving: OnceLock<LoadedScript>,
 }
 
@@ -146,11 +212,9 @@ impl ScriptTemplate {
             files,
             prelude: None,
             has_days: false,
-            module: OnceLock::new(),
-            strings: OnceLock::new(),
+            on: [const { OnceLock::new() }; CounterBackend::COUNT],
             moving: OnceLock::new(),
-            daily_module: OnceLock::new(),
-            daily_strings: OnceLock::new(),
+            daily: [const { OnceLock::new() }; CounterBackend::COUNT],
             daily_moving: OnceLock::new(),
         }
     }
@@ -181,19 +245,13 @@ impl ScriptTemplate {
 
     /// The script for a backend.
     pub fn on(&self, backend: CounterBackend) -> &LoadedScript {
-        let script = match backend {
-            CounterBackend::Module => &self.module,
-            CounterBackend::Strings => &self.strings,
-        };
+        let script = &self.on[backend as usize];
         script.get_or_init(|| self.assemble(backend, &[], self.no_day()))
     }
 
     /// The script for a backend and a counter with counts by day. Its last keys and arguments are those of the day.
     pub fn daily(&self, backend: CounterBackend) -> &LoadedScript {
-        let script = match backend {
-            CounterBackend::Module => &self.daily_module,
-            CounterBackend::Strings => &self.daily_strings,
-        };
+        let script = &self.daily[backend as usize];
         script.get_or_init(|| self.assemble(backend, &[], &[DAY_COUNTS, DAY]))
     }
 
@@ -223,12 +281,14 @@ impl ScriptTemplate {
     }
 
     fn assemble(&self, backend: CounterBackend, prelude: &[&str], day: &[&str]) -> LoadedScript {
+        let functions = backend.functions();
         let mut files = vec![
             self.first_line,
             PERMISSION,
             IDEMPOTENCY,
             COUNTER_ERROR,
-            backend.functions(),
+            NUMBERS,
+            &functions,
         ];
         files.extend(prelude);
         files.extend(day);

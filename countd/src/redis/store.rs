@@ -2,9 +2,11 @@
 
 use super::latency::LatencyRecorder;
 use super::layout::{self, Purpose, StoredLayout};
+pub use super::layout_cell::CurrentBackend;
 use super::layout_cell::LayoutCell;
 pub use super::nodes::NodeMap;
 use super::retry::RetryReads;
+use super::server_info::{self, has_module, server_info};
 use crate::domain::config::{Ack, Config, ReadFrom};
 use crate::domain::error::{ConnectError, StoreError};
 use crate::domain::ids::Name;
@@ -33,7 +35,6 @@ pub const MAX_LAYOUT_AGE: Duration = Duration::from_secs(30);
 /// Commands that every process sends.
 const PERMISSIONS: &[&str] = &[
     "PING",
-    "INFO everything",
     "SCRIPT LOAD x",
     "HGET {layout} f",
     "HSETNX {layout} f v",
@@ -55,7 +56,6 @@ pub struct Store {
     timeout: Duration,
     keys: Keys,
     layout: Arc<LayoutCell>,
-    backend: CounterBackend,
     has_module: bool,
     /// The metrics that the configuration keeps for users.
     reverse: Arc<[Name]>,
@@ -85,10 +85,10 @@ impl Store {
         let first = connect_server(settings, &endpoint, &manager).await?;
         let info = server_info(&mut first.connection()).await?;
         let tagged = info.lines().any(|l| l.trim_end() == "cluster_enabled:1");
-        let (mut commands, has_module) = match tagged {
+        let (mut commands, is_module_loaded) = match tagged {
             true => connect_cluster(client, seeds, manager.clone()).await?,
             false if !seeds.is_empty() => return Err(ConnectError::Seeds(settings.url.clone())),
-            false => (Commands::Server(first), has_module_loaded(&info)),
+            false => (Commands::Server(first), has_module(&info)),
         };
         for mut server in commands.servers()? {
             ack::check_server(&mut server, settings).await?;
@@ -114,8 +114,8 @@ impl Store {
         let keys = |hash| Keys::new(config.log.partitions, tagged, hash);
         // The key of the layout does not depend on the hash.
         let any_keys = keys(PartitionHash::Murmur2);
-        // Data that was created without the module keeps its backend when the module is loaded later.
-        let preferred = match has_module {
+        // Data that was created without the module keeps its backend when the module is loaded later, until it is converted.
+        let preferred = match is_module_loaded {
             true => CounterBackend::Module,
             false => CounterBackend::Strings,
         };
@@ -123,7 +123,7 @@ impl Store {
         let layout =
             StoredLayout::load_or_init(&mut commands, &any_keys, (config, purpose), preferred)
                 .await?;
-        if layout.backend == CounterBackend::Module && !has_module {
+        if layout.backend != CounterBackend::Strings && !is_module_loaded {
             return Err(ConnectError::NoModule(settings.url.clone()));
         }
         let columns = config.entities.iter().map(|(etype, entity)| {
@@ -140,9 +140,8 @@ impl Store {
             replica_reads,
             timeout,
             keys: keys(layout.hash),
-            backend: layout.backend,
             layout: Arc::new(LayoutCell::new(layout, read_at)),
-            has_module,
+            has_module: is_module_loaded,
             reverse: config.metrics.reverse().cloned().collect(),
         })
     }
@@ -151,6 +150,7 @@ impl Store {
     pub fn required_permissions(&self) -> Permissions {
         let mut permissions =
             Permissions::of_commands(PERMISSIONS).and(layout::required_permissions());
+        permissions = permissions.and(Permissions::of_commands(server_info::PERMISSIONS));
         permissions = permissions.and(Permissions::of_commands(ack::permissions(self.ack)));
         if self.replica_reads.is_some() {
             permissions = permissions.and(replicas::required_permissions(self.keys.tagged()));
@@ -249,9 +249,14 @@ impl Store {
         self.keys
     }
 
-    /// How the data stores counters and id sets.
+    /// How the data stores counters and id sets. It changes while an adoption runs.
     pub fn backend(&self) -> CounterBackend {
-        self.backend
+        self.layout.load().backend
+    }
+
+    /// [`backend`](Self::backend), for those that keep it.
+    pub fn current_backend(&self) -> CurrentBackend {
+        CurrentBackend::Of(Arc::clone(&self.layout))
     }
 
     /// The stored layout of the data. It changes while a migration runs.
@@ -365,7 +370,8 @@ impl Store {
         Err(StoreError::Unavailable(error.into()))
     }
 
-    /// Whether the server has loaded the module. Data that was created without it does not use it.
+    /// Whether the server had loaded the module when this process connected to it. Data that was created without it does not use it until it
+    /// is converted.
     pub fn has_module(&self) -> bool {
         self.has_module
     }
@@ -436,19 +442,6 @@ async fn ping(server: ConnectionManager) -> Result<(), StoreError> {
     }
 }
 
-async fn server_info(connection: &mut ConnectionManager) -> Result<String, RedisError> {
-    redis::cmd("INFO")
-        .arg("everything")
-        .query_async(connection)
-        .await
-}
-
-/// Whether the reply of `INFO` lists the module.
-fn has_module_loaded(info: &str) -> bool {
-    info.lines()
-        .any(|line| line.starts_with("module:name=countint,"))
-}
-
 /// Connects to the cluster of a node. Also returns whether every master has loaded the module.
 async fn connect_cluster(
     client: &Client,
@@ -461,7 +454,7 @@ async fn connect_cluster(
     }
     let mut all_have_module = true;
     for mut master in cluster.masters()? {
-        all_have_module &= has_module_loaded(&server_info(&mut master).await?);
+        all_have_module &= has_module(&server_info(&mut master).await?);
     }
     Ok((Commands::Cluster(cluster), all_have_module))
 }

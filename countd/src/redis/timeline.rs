@@ -46,7 +46,7 @@ pub fn required_permissions() -> Permissions {
 
 /// The call that reads the newest facts of a timeline. [`decode`] decodes its reply.
 pub fn read_call(keys: &TimelineKeys, backend: CounterBackend) -> RedisCall {
-    let has_tables = backend == CounterBackend::Module;
+    let has_tables = backend.has_tables();
     let mut all = vec![&keys.newest_set];
     if has_tables {
         all.push(&keys.newest_table);

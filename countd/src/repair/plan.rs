@@ -69,7 +69,7 @@ impl Planner {
         let shards = catalog.config.facts.shards;
         Planner {
             locator: Locator::of(store),
-            stores: FactStores::new(store.keys(), store.backend(), shards),
+            stores: FactStores::new(store.keys(), store.current_backend(), shards),
             catalog: catalog.clone(),
             store: store.clone(),
             plans: HashMap::new(),

@@ -75,7 +75,7 @@ impl Rebuilder {
     /// A rebuilder that reads the schemas itself.
     pub fn of(config: &Arc<Config>, store: &Store) -> Rebuilder {
         let catalog = Catalog::new(Arc::clone(config), store.clone());
-        let facts = FactStores::new(store.keys(), store.backend(), config.facts.shards);
+        let facts = FactStores::new(store.keys(), store.current_backend(), config.facts.shards);
         Rebuilder::new(catalog, store.clone(), facts)
     }
 

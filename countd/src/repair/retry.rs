@@ -293,7 +293,7 @@ async fn check(
     if metric.daily && !complete_days(store).await?.contains(name) {
         return Ok(None);
     }
-    let stores = FactStores::new(store.keys(), store.backend(), config.facts.shards);
+    let stores = FactStores::new(store.keys(), store.current_backend(), config.facts.shards);
     let (Some(facts), Ok(source)) = (stores.of(metric), Name::new(SOURCE)) else {
         return Ok(None);
     };

@@ -83,7 +83,7 @@ fn call(
     partition: Partition,
     entries: &[&[&SuspectFact]],
 ) -> Result<RedisCall, StoreError> {
-    let stores = FactStores::new(store.keys(), store.backend(), config.facts.shards);
+    let stores = FactStores::new(store.keys(), store.current_backend(), config.facts.shards);
     let mut keys = vec![store.keys().log(partition)];
     let mut arguments = redis::Cmd::new();
     let source_name =

@@ -20,8 +20,8 @@ pub fn required_permissions() -> Permissions {
 /// The permissions to read the counters of a type.
 pub fn counter_permissions(backend: CounterBackend) -> Permissions {
     let read = Queries::required_permissions(backend);
-    match backend {
-        CounterBackend::Module => read.and(Permissions::of_commands(ROW_PERMISSIONS)),
-        CounterBackend::Strings => read,
+    match backend.has_tables() {
+        true => read.and(Permissions::of_commands(ROW_PERMISSIONS)),
+        false => read,
     }
 }

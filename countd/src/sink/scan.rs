@@ -9,7 +9,6 @@ use crate::domain::error::StoreError;
 use crate::domain::ids::{Entity, Id, Name};
 use crate::domain::keys::KeyName;
 use crate::maintenance::reconcile::entity_of;
-use crate::redis::script::CounterBackend;
 use std::collections::{HashSet, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -51,7 +50,7 @@ impl Scan {
     pub fn new(truth: &Truth, tables: &Tables) -> Result<Scan, SinkError> {
         let keys = truth.store.keys();
         let mut rows = VecDeque::new();
-        if truth.store.backend() == CounterBackend::Module {
+        if truth.store.backend().has_tables() {
             for counts in &tables.counts {
                 let etype = &counts.of.etype;
                 if let Some(schema) = truth.catalog.config.schema_of(etype).flatten() {

@@ -39,7 +39,7 @@ impl Truth {
     pub fn new(config: &Arc<Config>, store: Store) -> Truth {
         Truth {
             catalog: Catalog::new(Arc::clone(config), store.clone()),
-            facts: FactStores::new(store.keys(), store.backend(), config.facts.shards),
+            facts: FactStores::new(store.keys(), store.current_backend(), config.facts.shards),
             store,
         }
     }

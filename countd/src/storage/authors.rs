@@ -83,9 +83,9 @@ impl Authors {
     }
 
     fn named(&self, entity: &Entity, author: Option<&Id>) -> Option<NamedAuthor> {
-        let (keys, backend) = (self.store.keys(), self.store.backend());
+        let keys = self.store.keys();
         let feeds = self.feeds()?;
-        Some(NamedAuthor::new(keys, backend, feeds, (entity, author)))
+        Some(NamedAuthor::new(keys, feeds, (entity, author)))
     }
 
     /// What an action that names this author has to register. `None` if it is known to be registered, or if the data does not register
@@ -219,7 +219,7 @@ fn read_call<'a>(
 ) -> RedisCall {
     let all: Vec<String> = entities
         .clone()
-        .flat_map(|entity| author_keys(keys, backend, &entity.etype, keys.of_entity(entity)))
+        .flat_map(|entity| author_keys(keys, &entity.etype, keys.of_entity(entity)))
         .collect();
     let mut call = RedisCall::script(READ.on(backend), &all);
     for entity in entities {

@@ -94,6 +94,7 @@ fn use_console(api: &Api) {
         "/admin/user?uid=1",
         "/admin/audit",
         "/admin/reconciliation",
+        "/admin/schemas",
     ] {
         browser.page(path);
     }

@@ -20,13 +20,14 @@ const SIZE: WorkloadSize = WorkloadSize {
 };
 
 /// Notes that no client uses, so that only the migration moves them. They make it last longer than a failover takes.
-const COLD: Range<u64> = 1_000_000..1_020_000;
+pub const COLD: Range<u64> = 1_000_000..1_020_000;
 
-/// Creates the objects of all cold notes in the slots of a node. Their counter, `repost`, has neither facts nor counts by day.
-fn create_cold_notes(node: &Server) {
+/// Creates the counters of all cold notes in the slots of a node, by the command with a key and a value. Their counter, `repost`, has neither
+/// facts nor counts by day.
+pub fn create_cold_notes(node: &Server, command: impl Fn(&str, u64) -> String) {
     let command = |note: u64| {
         let partition = TestStore::partition(&format!("note:{note}"), PARTITIONS);
-        let words = format!("CINT.SET cnt:v1:note:{note}:{{{partition}}} LEN 5 4 {note}");
+        let words = command(&format!("cnt:v1:note:{note}:{{{partition}}}"), note);
         words.split(' ').map(str::to_owned).collect::<Vec<_>>()
     };
     let commands: Vec<_> = COLD.map(command).collect();
@@ -44,7 +45,9 @@ fn counts_match_the_model_when_a_master_fails_over_during_a_migration() {
         .client()
         .ok("HSET countd:layout storage:default object");
     set_schema(&cluster.nodes[1], &CONFIG);
-    cluster.nodes.iter().for_each(create_cold_notes);
+    for node in &cluster.nodes {
+        create_cold_notes(node, |key, note| format!("CINT.SET {key} LEN 5 4 {note}"));
+    }
     let settings = |command| Settings {
         command,
         config: &CONFIG,

@@ -1,7 +1,7 @@
 //! `countd storage migrate`: counters move from objects to rows of tables while clients use them.
 
 mod clients;
-mod failover;
+pub mod failover;
 mod kills;
 mod places;
 mod refusals;

@@ -1,6 +1,6 @@
 //! The kinds of Redis servers that countd supports.
 
-use countint_tests::{Server, reply, wait_until};
+use countint_tests::{Builder, Server, reply, wait_until};
 
 /// A server and the layout of its keys.
 pub struct TestStore {
@@ -53,6 +53,29 @@ pub fn plain() -> TestStore {
     }
 }
 
+/// [`plain`], on a server that can load the module later.
+pub fn adoptable() -> TestStore {
+    let builder = Server::builder().no_module().append_only(true);
+    TestStore {
+        server: builder.config("enable-module-command local").start(),
+        has_module: false,
+        has_tables: false,
+        is_cluster: false,
+    }
+}
+
+/// [`adoptable`] in cluster mode.
+pub fn cluster_adoptable() -> TestStore {
+    let builder = Server::builder().no_module().append_only(true);
+    let builder = builder.config("enable-module-command local");
+    TestStore {
+        server: one_node_cluster_of(builder),
+        has_module: false,
+        has_tables: false,
+        is_cluster: true,
+    }
+}
+
 /// A server with the module, in cluster mode: the server rejects a script whose keys are in different slots.
 pub fn cluster() -> TestStore {
     TestStore {
@@ -73,10 +96,11 @@ pub(crate) use for_each_store;
 
 /// A server in cluster mode that serves all slots. Increments of users' counters go through the outbox.
 pub fn one_node_cluster() -> Server {
-    let server = Server::builder()
-        .config("cluster-enabled yes")
-        .append_only(true)
-        .start();
+    one_node_cluster_of(Server::builder().append_only(true))
+}
+
+fn one_node_cluster_of(builder: Builder) -> Server {
+    let server = builder.config("cluster-enabled yes").start();
     server.client().ok("CLUSTER ADDSLOTSRANGE 0 16383");
     wait_until_up(std::slice::from_ref(&server));
     server

@@ -2,10 +2,10 @@
 //! Nothing would be lost or counted twice, because scripts check permissions before their first write (see `lua/permission.lua`).
 
 use super::examples::RequiredPermission;
-use super::required::{Roles, required_permissions};
+use super::required::{Roles, backends_until_adopted, required_permissions};
 use countd::domain::config::Config;
 use countd::domain::error::ConnectError;
-use countd::redis::script::LoadedScript;
+use countd::redis::script::{CounterBackend, LoadedScript};
 use countd::redis::store::Store;
 use redis::RedisError;
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,7 +19,27 @@ static ACL_CHECK: LazyLock<LoadedScript> =
 /// # Errors
 /// [`ConnectError::MissingPermissions`], or a node is unavailable.
 pub async fn check(store: &Store, config: &Config, roles: Roles) -> Result<(), ConnectError> {
-    let required = required_permissions(store, config, roles);
+    check_on(store, config, roles, &[store.backend()]).await
+}
+
+/// [`check`] with all roles, for the time until the data is converted to the module's types, and after it.
+///
+/// # Errors
+/// See [`check`].
+pub async fn check_adoption(store: &Store, config: &Config) -> Result<(), ConnectError> {
+    let mut backends = backends_until_adopted(store);
+    // The last pass of an adoption, when the data has the module's types.
+    backends.push(CounterBackend::ModuleOrStrings);
+    check_on(store, config, Roles::ALL, &backends).await
+}
+
+async fn check_on(
+    store: &Store,
+    config: &Config,
+    roles: Roles,
+    backends: &[CounterBackend],
+) -> Result<(), ConnectError> {
+    let required = required_permissions(store, config, roles, backends);
     let mut call = redis::cmd("EVALSHA");
     call.arg(ACL_CHECK.script.get_hash()).arg(0);
     for permission in &required {

@@ -24,7 +24,7 @@ impl KeyKinds {
                     sample(n).older_set.unwrap_or_default()
                 });
             }
-            if backend == CounterBackend::Module {
+            if backend.has_tables() {
                 kinds.add_like("newest_table", example.newest_table, |n| {
                     sample(n).newest_table
                 });
@@ -86,7 +86,10 @@ impl KeyKinds {
                 ids(&mut kinds, "ids");
                 ids(&mut kinds, "facts");
             }
-            (FactKind::Rbm, CounterBackend::Strings) => {
+            (FactKind::Rbm, _) => {
+                if backend.has_tables() {
+                    ids(&mut kinds, "ids");
+                }
                 ids(&mut kinds, "set");
                 ids(&mut kinds, "facts");
             }
@@ -111,7 +114,7 @@ impl KeyKinds {
                 // Pages of users come from all of these.
                 set(&mut kinds, "set", "0");
                 set(&mut kinds, "set", "old");
-                if backend == CounterBackend::Strings {
+                if backend.has_strings() {
                     ids(&mut kinds, "set");
                 }
             }

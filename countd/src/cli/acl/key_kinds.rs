@@ -171,7 +171,7 @@ impl KeyKinds {
                 kinds.add_like("day_counts", keys.totals_hash(metric, etype, 0), |n| {
                     keys.totals_hash(&name(n), &name(n), partition(n))
                 });
-                if backend == CounterBackend::Module {
+                if backend.has_tables() {
                     kinds.add_like("totals", keys.totals_table(metric, etype, 0), |n| {
                         keys.totals_table(&name(n), &name(n), partition(n))
                     });
@@ -214,6 +214,35 @@ impl KeyKinds {
         kinds.add("counters", |n| keys.user_counters(&id(n)));
         kinds.add("tables", |n| keys.user_table(n % keys.partitions()));
         kinds.add("tables", |n| keys.sum_table(n % keys.partitions()));
+        kinds
+    }
+
+    /// Adds what an adoption converts: keys of all metrics and types, also of those that are not configured any more.
+    pub fn with_adopted(&self, keys: Keys) -> KeyKinds {
+        let mut kinds = self.with_user_counters(keys).with_event_ids(keys);
+        let partition = |n: u16| n % keys.partitions();
+        let object = |n: u16| keys.counters(&name(n), &entity(n));
+        kinds.add("counters", object);
+        kinds.add("counters", |n| keys.shadow(&object(n)));
+        kinds.add("ids", |n| keys.facts(&name(n), &entity(n)));
+        kinds.add("ids", |n| {
+            keys.import_ids(&name(n), name(n).as_str(), partition(n))
+        });
+        kinds.add("authors", |n| keys.author_hash(&name(n), partition(n)));
+        kinds.add("tables", |n| keys.author_table(&name(n), partition(n)));
+        let totals = |n: u16| keys.totals_hash(&name(n), &name(n), partition(n));
+        kinds.add("day_counts", totals);
+        kinds.add("totals", |n| {
+            keys.totals_table(&name(n), &name(n), partition(n))
+        });
+        let reverse = |n: u16| keys.reverse(&name(n), &name(n), &id(n));
+        let latest = |n: u16| keys.latest_users(&name(n), &entity(n));
+        kinds.add("newest_set", |n| reverse(n).newest_set);
+        kinds.add("newest_set", |n| latest(n).newest_set);
+        kinds.add("newest_table", |n| reverse(n).newest_table);
+        kinds.add("newest_table", |n| latest(n).newest_table);
+        kinds.add("older_set", |n| reverse(n).older_set.unwrap_or_default());
+        kinds.add("older_ids", |n| reverse(n).older_ids.unwrap_or_default());
         kinds
     }
 

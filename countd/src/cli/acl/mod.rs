@@ -7,6 +7,6 @@ mod key_kinds;
 mod required;
 mod setuser;
 
-pub use check::check;
+pub use check::{check, check_adoption};
 pub use required::Roles;
 pub use setuser::setuser_commands;

@@ -78,22 +78,36 @@ pub struct DataLayout<'a> {
     pub reverse: &'a [Name],
 }
 
-/// The permissions that a process with these roles requires.
+/// The backends that data has from now until it is converted to the module's types, if it can be.
+pub fn backends_until_adopted(store: &Store) -> Vec<CounterBackend> {
+    match store.backend() {
+        CounterBackend::Module => vec![CounterBackend::Module],
+        backend if !store.has_module() => vec![backend],
+        _ => CounterBackend::ALL.to_vec(),
+    }
+}
+
+/// The permissions that a process with these roles requires on data with any of these backends.
 pub fn required_permissions(
     store: &Store,
     config: &Config,
     roles: Roles,
+    backends: &[CounterBackend],
 ) -> Vec<RequiredPermission> {
-    let layout = DataLayout {
-        keys: store.keys(),
-        backend: store.backend(),
-        reverse: &store.layout().reverse,
+    let reverse = &store.layout().reverse;
+    let declared_on = |backend: &CounterBackend| {
+        let layout = DataLayout {
+            keys: store.keys(),
+            backend: *backend,
+            reverse,
+        };
+        declared(config, &layout, roles)
     };
-    let mut declared = declared(config, &layout, roles);
+    let mut declared: Vec<_> = backends.iter().flat_map(declared_on).collect();
     let connection = store
         .required_permissions()
         .and(processes::required_permissions());
-    declared.push((KeyKinds::common(layout.keys), connection));
+    declared.push((KeyKinds::common(store.keys()), connection));
     resolve(&declared)
 }
 
@@ -164,10 +178,14 @@ fn declared(
         declared.push((common.clone(), reverse::permissions::required_permissions()));
         declared.push((common.clone(), log::operator_permissions()));
         declared.push((common.clone(), topic::required_permissions()));
-        if backend == CounterBackend::Strings {
+        if backend.has_strings() {
             let library = Permissions::of_commands(LIBRARY_PERMISSIONS);
             declared.push((common.clone(), library));
         }
+    }
+    if roles.operates && backend.is_mixed() {
+        let adoption = storage::required_permissions(backend, keys.tagged());
+        declared.push((common.with_adopted(keys), adoption));
     }
     let mut counters = vec![common.with_user_counters(keys)];
     declared.push((counters[0].clone(), schema::reader_permissions()));
@@ -366,7 +384,7 @@ mod tests {
                 "[changes]\nenabled = true\n[log.archive]\ndir = \"archive\"\n[metrics.like]\nnature = \"once\"\ncount = \"now\"\nfacts = \"{kind}\"\nreverse = true\ndaily = true\nreads = \"stream\"\n"
             );
             let config = Config::parse(&text).expect("a configuration");
-            for backend in [CounterBackend::Module, CounterBackend::Strings] {
+            for backend in CounterBackend::ALL {
                 for is_cluster in [false, true] {
                     let keys = Keys::new(8, is_cluster, PartitionHash::Murmur2);
                     all.push((KeyKinds::common(keys), layout::required_permissions()));

@@ -1,7 +1,7 @@
 //! `countd acl`: `ACL SETUSER` commands for users with exactly the required permissions.
 
 use super::examples::RequiredPermission;
-use super::required::{Roles, required_permissions};
+use super::required::{Roles, backends_until_adopted, required_permissions};
 use countd::domain::config::Config;
 use countd::redis::store::Store;
 use std::collections::{BTreeMap, BTreeSet};
@@ -48,7 +48,12 @@ pub fn setuser_commands(store: &Store, config: &Config, user: &str) -> Vec<Strin
         ("", Roles::ALL),
     ];
     let commands = roles.into_iter().map(|(suffix, roles)| {
-        let rules = rules(&required_permissions(store, config, roles));
+        let rules = rules(&required_permissions(
+            store,
+            config,
+            roles,
+            &backends_until_adopted(store),
+        ));
         format!("ACL SETUSER {user}{suffix} reset on >PASSWORD {rules}")
     });
     commands.collect()

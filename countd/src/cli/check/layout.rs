@@ -28,7 +28,7 @@ pub(super) async fn note_all(
 
 /// Notes the types whose counters are not stored as configured. On data without the module all are Strings.
 fn note_storage(config: &Config, store: &Store, report: &mut Report<impl Write>) -> io::Result<()> {
-    if store.backend() == CounterBackend::Strings {
+    if store.backend() != CounterBackend::Module {
         return Ok(());
     }
     let layout = store.layout();
@@ -88,7 +88,7 @@ async fn note_leftovers(
     store: &Store,
     report: &mut Report<impl Write>,
 ) -> Result<(), CommandError> {
-    if store.backend() == CounterBackend::Strings {
+    if store.backend() != CounterBackend::Module {
         return Ok(());
     }
     let entities = config.entities.keys().cloned().map(Target::named);

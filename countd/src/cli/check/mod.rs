@@ -4,6 +4,7 @@ mod damage;
 mod layout;
 mod report;
 mod schemas;
+mod servers;
 mod topic;
 
 pub use damage::inspect_all;
@@ -117,9 +118,10 @@ async fn check(
     )))?;
     report.add(&Finding::ok("permissions: ok"))?;
     check_start(config, store, report)?;
-    if store.backend() == CounterBackend::Strings {
+    if store.backend() != CounterBackend::Module {
         report.add(&note_on_backend(store).await?)?;
     }
+    servers::check(store, report).await?;
     note_replicas(config, store, report).await?;
     layout::note_all(config, store, report).await?;
     check_damage(store, format, report).await?;
@@ -206,10 +208,18 @@ fn describe_server(store: &Store) -> String {
 
 /// A note on the backend, for data without the module's types.
 async fn note_on_backend(store: &Store) -> Result<Finding, StoreError> {
+    let adopt = "countd storage adopt";
+    if store.backend().is_mixed() {
+        let note = format!(
+            "the data was created without the module and is being converted to its types: `{adopt}` finishes that"
+        );
+        return Ok(Finding::note(note).repaired_by(adopt));
+    }
     if store.has_module() {
-        return Ok(Finding::note(
-            "the module is not used, because this data was created without it: counters are Strings, sets of IDs are Sets",
-        ));
+        let note = format!(
+            "the module is not used, because this data was created without it: counters are Strings, sets of IDs are Sets; `{adopt}` converts them"
+        );
+        return Ok(Finding::note(note).repaired_by(adopt));
     }
     if store.has_library().await? {
         return Ok(Finding::note(

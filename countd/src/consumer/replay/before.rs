@@ -7,7 +7,7 @@ use crate::domain::error::Problem;
 use crate::domain::ids::{Entity, Name};
 use crate::domain::keys::CounterLocation;
 use crate::redis::call::RedisCall;
-use crate::redis::script::{CounterBackend, ScriptTemplate};
+use crate::redis::script::ScriptTemplate;
 use std::collections::BTreeSet;
 
 /// Deletes counters.
@@ -52,7 +52,7 @@ impl Replay {
                 places.push((table, keys.counters(schema, entity)));
             }
         }
-        let has_tables = self.store.backend() == CounterBackend::Module;
+        let has_tables = self.store.backend().has_tables();
         let row = entity.eid.number().filter(|_| has_tables);
         let mut locations = Vec::new();
         for (table, object) in places {

@@ -46,7 +46,7 @@ impl Replay {
         let shards = catalog.config.facts.shards;
         Ok(Replay {
             locator: Locator::of(&store),
-            facts: FactStores::new(store.keys(), store.backend(), shards),
+            facts: FactStores::new(store.keys(), store.current_backend(), shards),
             authors: Authors::new(store.clone()),
             store,
             catalog,

@@ -81,7 +81,7 @@ impl Worker {
     ) -> Worker {
         let settings = &catalog.config.consumer;
         let shards = catalog.config.facts.shards;
-        let facts = FactStores::new(store.keys(), store.backend(), shards);
+        let facts = FactStores::new(store.keys(), store.current_backend(), shards);
         let locator = Locator::of(&store);
         let log = || Streams::new(store.clone(), &catalog.config);
         Worker {

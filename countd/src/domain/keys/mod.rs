@@ -1,6 +1,7 @@
 //! The keys of all data in Redis, and the partition of each key.
 
 mod actions;
+mod adoption;
 mod archive;
 mod counters;
 mod days;
@@ -20,6 +21,7 @@ mod reconcile;
 mod sums;
 mod users;
 
+pub use adoption::{Adoption, MemberKind};
 pub use days::DaysKey;
 pub use facts::TimelineKeys;
 pub(crate) use hash::{slot, tag};

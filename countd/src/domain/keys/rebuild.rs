@@ -8,6 +8,11 @@ use crate::domain::ids::Entity;
 /// What precedes the key of a counter in the key of its shadow.
 const SHADOW: &str = "shadow:";
 
+/// The key of the counters of which a key may be the shadow.
+pub(super) fn without_shadow(key: &str) -> &str {
+    key.strip_prefix(SHADOW).unwrap_or(key)
+}
+
 impl Keys {
     /// The lock of the rebuild of an entity's counters: a String with its token. It expires after five seconds.
     pub fn rebuild_lock(&self, entity: &Entity) -> String {

@@ -25,7 +25,7 @@ pub struct MetricFacts {
 pub async fn facts_of(app: &App, entity: &Entity) -> Result<Vec<MetricFacts>, Problem> {
     let stores = FactStores::new(
         app.store.keys(),
-        app.store.backend(),
+        app.store.current_backend(),
         app.config.facts.shards,
     );
     let metrics = app.config.metrics.iter();

@@ -133,10 +133,14 @@ fn migrations(layout: &StoredLayout) -> Markup {
             )
         })
         .collect();
-    if schemas.is_empty() && storages.is_empty() {
+    let adoption = layout.backend.is_mixed().then(|| {
+        let state = "data that was created without the module is converted";
+        row("Module", state, "countd storage adopt")
+    });
+    if schemas.is_empty() && storages.is_empty() && adoption.is_none() {
         return html! { p .muted { "None is under way." } };
     }
-    let rows = html! { @for row in schemas.iter().chain(&storages) { (row) } };
+    let rows = html! { @for row in schemas.iter().chain(&storages).chain(&adoption) { (row) } };
     table(
         "Migrations",
         &[

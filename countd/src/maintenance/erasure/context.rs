@@ -50,7 +50,7 @@ impl Erasure {
     }
 
     pub fn new(config: Arc<Config>, store: Store, topic: Option<Topic>) -> Erasure {
-        let facts = FactStores::new(store.keys(), store.backend(), config.facts.shards);
+        let facts = FactStores::new(store.keys(), store.current_backend(), config.facts.shards);
         let catalog = Catalog::new(config, store.clone());
         let authors = Authors::new(store.clone());
         let rebuilder = Rebuilder::new(catalog.clone(), store.clone(), facts.clone());

@@ -12,7 +12,7 @@ use crate::maintenance::jobs::Lease;
 use crate::redis::call::RedisCall;
 use crate::redis::day::totals_of;
 use crate::redis::day_states::day_metrics;
-use crate::redis::script::{AUTHOR, CHANGES, CounterBackend, DAY_COUNTS, ScriptTemplate};
+use crate::redis::script::{AUTHOR, CHANGES, DAY_COUNTS, ScriptTemplate};
 use redis::FromRedisValue;
 use std::collections::BTreeSet;
 
@@ -67,7 +67,7 @@ fn row(at: &CounterLocation) -> String {
 impl Erasure {
     /// Where counters with this ID may be: a row, and an object.
     fn locations(&self, table: String, object: String, id: &Id) -> Vec<CounterLocation> {
-        let has_tables = self.store.backend() == CounterBackend::Module;
+        let has_tables = self.store.backend().has_tables();
         let row = id.number().filter(|_| has_tables);
         let row = row.map(|id| CounterLocation::Row { table, id });
         let object = CounterLocation::Object { key: object };

@@ -16,9 +16,9 @@ static REMOVE: LazyLock<LoadedScript> =
 /// The permissions to remove users. Only data of the module has tables.
 pub(super) fn required_permissions(backend: CounterBackend) -> Permissions {
     let sets = Permissions::of_commands(&["ZREM {latest} m"]);
-    match backend {
-        CounterBackend::Module => sets.and(REMOVE.required_permissions()),
-        CounterBackend::Strings => sets,
+    match backend.has_tables() {
+        true => sets.and(REMOVE.required_permissions()),
+        false => sets,
     }
 }
 
@@ -31,7 +31,7 @@ impl Erasure {
         uid: &Id,
         keys: &[(Vec<u8>, bool)],
     ) -> Result<(), Problem> {
-        let has_rows = self.store.backend() == CounterBackend::Module && uid.number().is_some();
+        let has_rows = self.store.backend().has_tables() && uid.number().is_some();
         let keys: Vec<_> = keys
             .iter()
             .filter(|(_, is_table)| !is_table || has_rows)

@@ -161,7 +161,8 @@ impl Erasure {
         }
         // A timeline that exists now may be that of a fact which the user added after the sweep had passed it. Another pass removes it.
         let deleted = self.unlink(lease, &timelines).await?;
-        lease.job.progress.is_dirty |= deleted > 0;
+        // An adoption moves members to keys that the sweep may have passed.
+        lease.job.progress.is_dirty |= deleted > 0 || self.store.backend().is_mixed();
         self.unlink(lease, &unlinked).await?;
         Ok(())
     }

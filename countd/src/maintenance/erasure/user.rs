@@ -63,6 +63,11 @@ impl Erasure {
                     self.redact_audits(lease, uid).await?;
                     self.remove_user_notes(uid).await?;
                     self.remove_announcements(lease, uid).await?;
+                    if self.store.backend().is_mixed() {
+                        lease.job.progress.is_dirty = true;
+                        let reason = "an adoption converts the data";
+                        return Ok(Outcome::Waiting(reason.to_owned()));
+                    }
                     lease.job.progress.is_dirty |= self.may_have_lost_writes(lease).await?;
                     if !lease.job.progress.is_dirty {
                         self.remove_sums(uid).await?;

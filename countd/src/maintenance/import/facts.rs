@@ -46,7 +46,7 @@ impl FactImport {
     /// Uses the fact stores of `store`. `name` is the trace ID of the events.
     pub fn new(catalog: Catalog, store: Store, name: &Name) -> FactImport {
         let shards = catalog.config.facts.shards;
-        let facts = FactStores::new(store.keys(), store.backend(), shards);
+        let facts = FactStores::new(store.keys(), store.current_backend(), shards);
         let rebuilder = Rebuilder::new(catalog.clone(), store.clone(), facts.clone());
         let hot = HotTracker::disabled(catalog.config.hot);
         FactImport {

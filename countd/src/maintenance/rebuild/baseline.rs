@@ -51,6 +51,8 @@ pub async fn take_baseline(
     }
     check_owner(store, dir).await?;
     let lease = Lease::acquire(store, || ()).await?;
+    store.refresh_layout().await?;
+    super::keys::refuse_mixed(store)?;
     let catalog = Catalog::new(Arc::clone(config), store.clone());
     let metrics = rebuilt_metrics(store, config);
     let changes = Changes::new(store.clone(), catalog.clone(), metrics.clone());

@@ -42,3 +42,13 @@ pub(super) async fn scan(
     let names = found.filter_map(|key| String::from_utf8(key).ok());
     Ok((next, names.collect()))
 }
+
+/// Refuses data that an adoption converts: the same counter has other forms before and after it.
+pub(super) fn refuse_mixed(store: &Store) -> Result<(), RebuildError> {
+    match store.backend().is_mixed() {
+        true => Err(RebuildError::Refused(
+            "an adoption converts the data: finish `countd storage adopt` first".to_owned(),
+        )),
+        false => Ok(()),
+    }
+}

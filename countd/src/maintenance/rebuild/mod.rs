@@ -73,7 +73,7 @@ pub fn required_permissions(backend: CounterBackend) -> Permissions {
         .and(shadow::SHADOW.required_permissions(backend))
         .and(observe::OBSERVE.required_permissions(backend))
         .and(apply::APPLY.required_permissions(backend));
-    if backend == CounterBackend::Module {
+    if backend.has_tables() {
         permissions = permissions.and(Permissions::of_commands(pages::ROW_PERMISSIONS));
     }
     permissions
@@ -115,6 +115,7 @@ async fn rebuild_unless_ended(
 ) -> Result<Option<Report>, RebuildError> {
     store.refresh_layout().await?;
     let lease = Lease::acquire(store, || ()).await?;
+    keys::refuse_mixed(store)?;
     if let Some(ended) = ended
         && state::ended_rebuilds(store).await? != ended
     {

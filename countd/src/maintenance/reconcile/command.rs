@@ -12,7 +12,6 @@ use crate::domain::progress::{Progress, Update};
 use crate::log::inspect::inspect;
 use crate::maintenance::pace::Pace;
 use crate::maintenance::report::Report;
-use crate::redis::script::CounterBackend;
 use crate::repair::{CheckSettings, Found, Outcome, settle};
 use redis::RedisError;
 use std::collections::BTreeMap;
@@ -139,13 +138,13 @@ pub async fn reconcile(
         Scope::Entity(entity) => run.check(std::slice::from_ref(entity)).await?,
         Scope::All | Scope::Types(_) => {
             run.all = Some(run.count().await?);
-            if context.store.backend() == CounterBackend::Module {
+            if context.store.backend().has_tables() {
                 run.check_rows(usize::MAX).await?;
             }
             run.check_keys(usize::MAX).await?;
         }
         Scope::Sample(_, size) => {
-            if context.store.backend() == CounterBackend::Module {
+            if context.store.backend().has_tables() {
                 run.check_rows(*size).await?;
             }
             run.check_keys(*size).await?;
@@ -192,7 +191,7 @@ impl Run<'_> {
         for server in context.store.servers()? {
             all += KeySweep::new(context, server, 0).await?.key_count().await?;
         }
-        let has_tables = context.store.backend() == CounterBackend::Module;
+        let has_tables = context.store.backend().has_tables();
         for partition in (0..context.store.keys().partitions()).filter(|_| has_tables) {
             for (etype, entity) in &context.catalog.config.entities {
                 let is_compared = self.scope.has_type(etype);

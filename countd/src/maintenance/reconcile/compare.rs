@@ -47,7 +47,7 @@ impl Comparer {
     pub fn new(context: &Context, settings: CheckSettings) -> Comparer {
         let Context { store, catalog } = context;
         let shards = catalog.config.facts.shards;
-        let facts = FactStores::new(store.keys(), store.backend(), shards);
+        let facts = FactStores::new(store.keys(), store.current_backend(), shards);
         Comparer {
             // Entities that no sweep has found.
             sweep: settings.round / catalog.config.reconcile.sample.max(1),

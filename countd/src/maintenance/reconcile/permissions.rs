@@ -18,7 +18,7 @@ pub fn required_permissions(backend: CounterBackend) -> Permissions {
         command::PERMISSIONS,
     ]
     .concat();
-    if backend == CounterBackend::Module {
+    if backend.has_tables() {
         commands.extend(rows::PERMISSIONS);
     }
     Permissions::of_commands(&commands)
@@ -35,7 +35,7 @@ pub fn fact_permissions(backend: CounterBackend) -> Permissions {
         .and(append_permissions(backend))
         .and(check_now_permissions(backend))
         .and(Permissions::of_commands(compare::DAY_PERMISSIONS));
-    if backend == CounterBackend::Module {
+    if backend.has_tables() {
         permissions = permissions
             .and(Permissions::of_commands(cards::PERMISSIONS))
             .and(Permissions::of_commands(compare::DAY_TABLE_PERMISSIONS));

@@ -13,7 +13,7 @@ use crate::domain::keys::{Partition, StoragePhase};
 use crate::domain::sweep_ages::{Sweep, SweepAges};
 use crate::maintenance::pace::Pace;
 use crate::maintenance::sums::SumSweep;
-use crate::redis::script::{CounterBackend, LoadedScript};
+use crate::redis::script::LoadedScript;
 use crate::repair::{CheckSettings, HotEntities, LostTable, other_processes, record_lost, settle};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, LazyLock};
@@ -159,7 +159,7 @@ impl Rounds {
             .await?;
         self.sample_keys(&mut comparer, &mut pace, (partitions, deadline))
             .await?;
-        if self.context.store.backend() == CounterBackend::Module {
+        if self.context.store.backend().has_tables() {
             self.sample_rows(&mut comparer, &mut pace, (partitions, deadline))
                 .await?;
         }

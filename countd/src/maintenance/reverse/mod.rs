@@ -115,6 +115,10 @@ impl<'a> Backfill<'a> {
 
     async fn run_as(&mut self, member: &mut ProcessMember) -> Result<u64, BackfillError> {
         self.store.refresh_layout().await?;
+        if self.store.backend().is_mixed() {
+            let problem = "an adoption converts the data: finish `countd storage adopt` first";
+            return Err(BackfillError::Refused(problem.to_owned()));
+        }
         // Facts of a metric that is kept already are added again, for example after a log was reset.
         if !self.store.layout().has_reverse(self.name) {
             self.record(ReverseState::Backfill).await?;

@@ -34,7 +34,8 @@ pub fn fact_permissions(kind: FactKind, backend: CounterBackend) -> Permissions 
     Permissions::of_commands(match (kind, backend) {
         (FactKind::Bitmap, _) => &[READ_BITS],
         (FactKind::Rbm, CounterBackend::Module) => &[READ_IDS],
-        (FactKind::Daily, CounterBackend::Module) => &[READ_SET, READ_IDS],
+        (FactKind::Rbm | FactKind::Daily, CounterBackend::Strings) => &[READ_SET],
+        (FactKind::Rbm | FactKind::Daily, _) => &[READ_SET, READ_IDS],
         _ => &[READ_SET],
     })
 }
@@ -61,7 +62,8 @@ impl Backfill<'_> {
         let name = self.name;
         let ids = match self.store.backend() {
             CounterBackend::Module => FactForm::Ids,
-            CounterBackend::Strings => FactForm::Set,
+            // A backfill does not run while an adoption does.
+            _ => FactForm::Set,
         };
         let ids = (format!("rbm:{name}:*"), ids);
         let sets = (format!("s:{name}:*"), FactForm::Set);

@@ -2,28 +2,19 @@
 
 use super::error::MigrationError;
 use super::lease::Lease;
-use super::pass::{MOVING, Pass, PassResult, phases, slots};
+use super::pass::{MOVING, Pass, PassResult, phases};
+use super::processes::{Processes, RETRIES, RETRY_DELAY};
 use super::progress::{Counts, Report};
+use super::slots::slots;
 use super::target::Target;
 use crate::domain::error::StoreError;
 use crate::domain::keys::StoragePhase;
 use crate::domain::progress::Progress;
 use crate::redis::layout::StoredLayout;
-use crate::redis::processes::{
-    LiveProcess, ProcessMember, consumer_without_heartbeat, is_anyone_behind, live_consumers,
-};
 use crate::redis::script::CounterBackend;
 use crate::redis::store::Store;
 use crate::storage::schema::Schemas;
-use std::time::{Duration, Instant};
-
-/// How often a step is repeated while Redis is unavailable.
-const RETRIES: u32 = 120;
-const RETRY_DELAY: Duration = Duration::from_millis(500);
-/// The delay between two looks at the live processes.
-const POLL: Duration = Duration::from_millis(250);
-/// How long a consumer without a process of this version is tolerated: the heartbeats of a dead consumer expire.
-const PATIENCE: Duration = Duration::from_secs(15);
+use std::time::Duration;
 
 /// The options of a migration.
 #[derive(Clone, Copy, Debug)]
@@ -40,7 +31,7 @@ pub struct Migration<'a> {
     schemas: Schemas,
     target: Target,
     options: Options,
-    member: ProcessMember,
+    processes: Processes,
     counts: Counts,
     progress: &'a dyn Progress,
 }
@@ -55,7 +46,7 @@ impl<'a> Migration<'a> {
     ) -> Migration<'a> {
         Migration {
             schemas: Schemas::new(store.clone()),
-            member: ProcessMember::new(store.clone()),
+            processes: Processes::new(&store),
             store,
             target,
             options,
@@ -69,8 +60,8 @@ impl<'a> Migration<'a> {
     /// # Errors
     /// The data has no tables, a process is too old, objects are damaged, another migration is running, or Redis failed.
     pub async fn run(mut self) -> Result<Report, MigrationError> {
-        if self.store.backend() == CounterBackend::Strings {
-            let problem = "this data was created without the module: its counters are Strings, and there are no tables";
+        if self.store.backend() != CounterBackend::Module {
+            let problem = "this data was created without the module: its counters are Strings, and there are no tables; `countd storage adopt` converts it";
             return Err(MigrationError::Refused(problem.to_owned()));
         }
         let lease = Lease::acquire(&self.store, || {
@@ -79,13 +70,14 @@ impl<'a> Migration<'a> {
         .await?;
         let result = self.run_locked(&lease).await;
         lease.release().await;
-        // Its heartbeat would expire soon.
-        let _ = self.member.leave().await;
+        self.processes.leave().await;
         result
     }
 
     async fn run_locked(&mut self, lease: &Lease) -> Result<Report, MigrationError> {
-        self.refuse_older_consumers().await?;
+        let (counts, progress) = (self.counts, self.progress);
+        let step = |step: &str| counts.show(step, progress);
+        self.processes.refuse_older_consumers(step).await?;
         let mut passes = 0;
         self.store.refresh_layout().await?;
         let stored = self.store.layout().storage_of_type(self.target.name());
@@ -119,39 +111,15 @@ impl<'a> Migration<'a> {
         })
     }
 
+    /// Waits until all live processes follow the current layout.
+    async fn wait_for_processes(&mut self, lease: &Lease) -> Result<(), MigrationError> {
+        let (counts, progress) = (self.counts, self.progress);
+        let step = |step: &str| counts.show(step, progress);
+        self.processes.wait(lease, self.options.grace, step).await
+    }
+
     fn step(&self, step: &str) {
         self.counts.show(step, self.progress);
-    }
-
-    /// Refuses if a consumer runs whose process sends no heartbeat: its version does not know migrations.
-    async fn refuse_older_consumers(&mut self) -> Result<(), MigrationError> {
-        let started = Instant::now();
-        loop {
-            let live = self.live_processes().await?;
-            let consumers = live_consumers(&self.store).await?;
-            let Some(pid) = consumer_without_heartbeat(&live, &consumers) else {
-                return Ok(());
-            };
-            if started.elapsed() > PATIENCE {
-                let problem = format!(
-                    "the consumer with the process ID {pid} is of an older version: all processes must be of this version first"
-                );
-                return Err(MigrationError::Refused(problem));
-            }
-            self.step("waiting for consumers of an older version to end");
-            tokio::time::sleep(Duration::from_secs(1)).await;
-        }
-    }
-
-    async fn live_processes(&mut self) -> Result<Vec<LiveProcess>, MigrationError> {
-        let mut attempt = 0;
-        loop {
-            match self.member.heartbeat().await.map_err(MigrationError::from) {
-                Err(error) if error.is_transient() && attempt < RETRIES => attempt += 1,
-                result => return result,
-            }
-            tokio::time::sleep(RETRY_DELAY).await;
-        }
     }
 
     /// Records the storage of the target in the layout.
@@ -169,27 +137,6 @@ impl<'a> Migration<'a> {
             }
             tokio::time::sleep(RETRY_DELAY).await;
         }
-    }
-
-    /// Waits until all live processes follow the current layout, and then for the grace period.
-    async fn wait_for_processes(&mut self, lease: &Lease) -> Result<(), MigrationError> {
-        self.step("waiting for all processes");
-        loop {
-            lease.check()?;
-            let live = self.live_processes().await?;
-            let epoch = self.store.layout().epoch;
-            if !is_anyone_behind(&live, epoch) {
-                break;
-            }
-            tokio::time::sleep(POLL).await;
-        }
-        self.step("grace period");
-        let end = Instant::now() + self.options.grace;
-        while let Some(left) = end.checked_duration_since(Instant::now()) {
-            lease.check()?;
-            tokio::time::sleep(left.min(Duration::from_secs(1))).await;
-        }
-        Ok(())
     }
 
     async fn phases(&self) -> Result<Vec<Option<String>>, MigrationError> {

@@ -1,4 +1,5 @@
-//! Moves counters from objects to rows of tables, while clients use them.
+//! Moves counters from objects to rows of tables, and data that was created without the module to the module's types (`adoption`), while
+//! clients use them.
 //!
 //! The stored layout tells processes which commands to send for a type: those on objects, scripts that get both places, or those on
 //! rows. While it says `moving`, the phase of a slot tells the scripts where the counters are: in objects if it is absent, and in rows
@@ -7,14 +8,19 @@
 //!
 //! Each step of a migration can be repeated. A migration that was killed at any point is finished by running the command again.
 
+mod adoption;
+mod adoption_pass;
 mod error;
 mod lease;
 mod leftovers;
 mod migration;
 mod pass;
+mod processes;
 mod progress;
+mod slots;
 mod target;
 
+pub use adoption::{AdoptionOptions, AdoptionReport, AdoptionRun};
 pub use error::MigrationError;
 pub use lease::LEASE;
 pub(in crate::maintenance) use lease::Lease;
@@ -31,19 +37,27 @@ use crate::redis::script::CounterBackend;
 /// Commands that set the phases of slots.
 const PERMISSIONS: &[&str] = &["HSET {phases} f v", "HSETNX {phases} f v"];
 
-/// The permissions that migrations require. Data without the module has none.
+/// The permissions that migrations and adoptions require.
 pub fn required_permissions(backend: CounterBackend, is_cluster: bool) -> Permissions {
-    if backend == CounterBackend::Strings {
-        return Permissions::default();
-    }
-    let commands = [PERMISSIONS, pass::PERMISSIONS, CONSUMER_PERMISSIONS].concat();
+    let commands = [
+        PERMISSIONS,
+        pass::PERMISSIONS,
+        slots::PERMISSIONS,
+        CONSUMER_PERMISSIONS,
+    ]
+    .concat();
     let commands = match is_cluster {
-        true => [&commands, pass::CLUSTER_PERMISSIONS].concat(),
+        true => [&commands, slots::CLUSTER_PERMISSIONS].concat(),
         false => commands,
     };
     Permissions::of_commands(&commands)
         .and(leftovers::required_permissions())
         .and(layout::record_permissions())
         .and(lease::LEASE.required_permissions())
-        .and(pass::MOVE.required_permissions(backend))
+        .and(match backend {
+            CounterBackend::Module => pass::MOVE.required_permissions(backend),
+            // The server may lack the commands.
+            CounterBackend::Strings => Permissions::default(),
+            _ => adoption::required_permissions(),
+        })
 }

@@ -2,7 +2,8 @@
 
 use super::error::MigrationError;
 use super::lease::Lease;
-use super::progress::{Counts, Damage};
+use super::progress::{Counts, Damage, MAX_DAMAGED};
+use super::slots::{key_count, slot_views, slots};
 use super::target::{Movable, Target};
 use crate::domain::error::StoreError;
 use crate::domain::ids::Name;
@@ -20,8 +21,6 @@ pub(super) static MOVE: ScriptTemplate =
 
 /// Commands of a pass.
 pub(super) const PERMISSIONS: &[&str] = &["HGET {phases} f", "SCAN 0 MATCH x COUNT 1"];
-/// Commands of a pass in a cluster.
-pub(super) const CLUSTER_PERMISSIONS: &[&str] = &["CLUSTER NODES"];
 
 /// The number of keys that a step of `SCAN` looks at.
 const SCAN_COUNT: usize = 1_000;
@@ -29,8 +28,6 @@ const SCAN_COUNT: usize = 1_000;
 pub(super) const MOVING: &str = "moving";
 /// The maximum number of objects that a script moves, which blocks the server.
 const MAX_MOVES: usize = 100;
-/// The maximum number of damaged objects that are reported.
-const MAX_DAMAGED: usize = 1_000;
 
 /// What a pass has found.
 #[derive(Debug, Default)]
@@ -66,11 +63,12 @@ impl Pass<'_> {
         self.check_phases().await?;
         let nodes = self.store.node_map();
         let mut servers = self.store.servers()?;
-        let before = self.views(&mut servers).await?;
+        let before = slot_views(self.store, &mut servers).await?;
+        (self.counts.visited, self.counts.all) = (0, key_count(&mut servers).await?);
         for server in &mut servers {
             self.scan(server, &mut result).await?;
         }
-        let after = self.views(&mut servers).await?;
+        let after = slot_views(self.store, &mut servers).await?;
         self.check_phases().await?;
         let is_stable = before.is_some() && before == after;
         result.is_incomplete = !(is_stable && nodes.is_same(&self.store.node_map()));
@@ -97,6 +95,8 @@ impl Pass<'_> {
             });
             let movable: Vec<Movable> = movable.collect();
             result.found += movable.len() as u64;
+            // A step looks at about so many keys, of which it returns those of the pattern.
+            self.counts.visited += SCAN_COUNT as u64;
             self.counts.scanned += movable.len() as u64;
             self.move_all(movable, result).await?;
             self.counts.show(MOVING, self.progress);
@@ -190,40 +190,6 @@ impl Pass<'_> {
             )),
         }
     }
-
-    /// The slots of all masters, as each master says. `None` if slots are being moved, or if masters are missing. Empty on one server.
-    async fn views(
-        &self,
-        servers: &mut [ConnectionManager],
-    ) -> Result<Option<BTreeMap<String, String>>, MigrationError> {
-        let (mut all, mut expected) = (BTreeMap::new(), None);
-        if !self.store.keys().tagged() {
-            return Ok(Some(all));
-        }
-        for server in servers {
-            let nodes: String = redis::cmd("CLUSTER")
-                .arg("NODES")
-                .query_async(server)
-                .await?;
-            let mut masters = 0;
-            for line in nodes.lines() {
-                let fields: Vec<&str> = line.split(' ').collect();
-                let [id, _, flags, _, _, _, _, _, slots @ ..] = fields.as_slice() else {
-                    continue;
-                };
-                masters += u32::from(flags.contains("master") && !slots.is_empty());
-                if flags.contains("myself") && !slots.is_empty() {
-                    all.insert((*id).to_owned(), slots.join(" "));
-                }
-            }
-            if *expected.get_or_insert(masters) != masters {
-                return Ok(None);
-            }
-        }
-        let is_moving = all.values().any(|slots| slots.contains('['));
-        let is_complete = expected == Some(all.len() as u32);
-        Ok((is_complete && !is_moving).then_some(all))
-    }
 }
 
 /// The phases of all slots, in the order of partitions. Without hash tags there is one.
@@ -242,10 +208,4 @@ pub(super) async fn phases(
             .arg(target.name());
     }
     Ok(pipeline.query_async(&mut store.reads()).await?)
-}
-
-/// A partition of each slot.
-pub(super) fn slots(store: &Store) -> std::ops::Range<Partition> {
-    let keys = store.keys();
-    0..if keys.tagged() { keys.partitions() } else { 1 }
 }

@@ -3,18 +3,25 @@
 use crate::domain::progress::{Progress, Update};
 use serde::Serialize;
 
-/// An object that cannot be moved.
+/// The maximum number of damaged keys that are reported.
+pub(super) const MAX_DAMAGED: usize = 1_000;
+
+/// A key that cannot be moved or converted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Damage {
-    /// The key of the object.
+    /// The key.
     pub key: String,
-    /// Why it cannot be moved.
+    /// Why it cannot be.
     pub reason: &'static str,
 }
 
 /// What a migration has done so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counts {
+    /// About the number of keys that the current pass has looked at, of all types.
+    pub visited: u64,
+    /// The number of keys of all nodes when the pass began.
+    pub all: u64,
     /// The number of keys of the target that were found, in all passes of this run.
     pub scanned: u64,
     /// The number of objects that were moved.
@@ -26,8 +33,14 @@ pub(super) struct Counts {
 impl Counts {
     /// Shows them with the current step.
     pub fn show(self, step: &str, progress: &dyn Progress) {
-        let counts = [("moved", self.moved), ("merged", self.merged)];
-        let update = Update::new(step, self.scanned, "objects found");
+        let counts = [
+            ("found", self.scanned),
+            ("moved", self.moved),
+            ("merged", self.merged),
+        ];
+        let all = (self.all > 0).then_some(self.all);
+        let visited = all.map_or(self.visited, |all| self.visited.min(all));
+        let update = Update::new(step, visited, "keys").of(all);
         progress.update(&update.with(&counts));
     }
 }

@@ -8,7 +8,7 @@ use crate::domain::ids::{Id, Name};
 use crate::domain::keys::{CounterLocation, Partition, StoragePhase};
 use crate::maintenance::report::Report;
 use crate::redis::call::RedisCall;
-use crate::redis::script::{AUDIT, AUTHOR, CHANGES, CounterBackend, SUMS_STATE, ScriptTemplate};
+use crate::redis::script::{AUDIT, AUTHOR, CHANGES, SUMS_STATE, ScriptTemplate};
 use crate::repair::{Outcome, record_difference};
 use crate::storage::locator::Locator;
 use crate::storage::schema::Schema;
@@ -63,7 +63,7 @@ impl SumSweep {
         let keys = self.store.keys();
         for partition in 0..keys.partitions() {
             let mut sources = vec![(keys.sum_hash(partition), "HSCAN")];
-            if self.store.backend() == CounterBackend::Module {
+            if self.store.backend().has_tables() {
                 sources.push((keys.sum_table(partition), "CTAB.SCAN"));
                 sources.push((keys.user_table(partition), "CTAB.SCAN"));
             }

@@ -12,7 +12,6 @@ use crate::domain::keys::{KeyName, Partition, StoragePhase};
 use crate::facts::{Card, CardSource, FactStores, cards, decode_cards, may_differ};
 use crate::maintenance::report::Report;
 use crate::query::fields::{CountersToRead, read_page};
-use crate::redis::script::CounterBackend;
 use crate::repair::{CheckRequest, Rebuilder, Sources, UserSource, append_checks};
 use crate::storage::locator::Locator;
 use redis::aio::ConnectionManager;
@@ -117,9 +116,9 @@ impl SumSweep {
         {
             return Ok(None);
         }
-        let tables = match self.store.backend() {
-            CounterBackend::Module => 0..self.store.keys().partitions(),
-            CounterBackend::Strings => 0..0,
+        let tables = match self.store.backend().has_tables() {
+            true => 0..self.store.keys().partitions(),
+            false => 0..0,
         };
         Ok(Some(FollowersPass {
             counted,

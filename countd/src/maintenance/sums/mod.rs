@@ -47,7 +47,7 @@ pub fn required_permissions(backend: CounterBackend) -> Permissions {
         followers::PERMISSIONS,
     ]
     .concat();
-    if backend == CounterBackend::Module {
+    if backend.has_tables() {
         commands.extend(compare::TABLE_PERMISSIONS);
         commands.extend(followers::TABLE_PERMISSIONS);
     }

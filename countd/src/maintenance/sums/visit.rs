@@ -8,7 +8,7 @@ use crate::domain::keys::{KeyName, Partition};
 use crate::redis::author::author_keys;
 use crate::redis::call::RedisCall;
 use crate::redis::layout::Authors;
-use crate::redis::script::{AUTHOR, CounterBackend, SUMS_STATE, ScriptTemplate};
+use crate::redis::script::{AUTHOR, SUMS_STATE, ScriptTemplate};
 use crate::storage::schema::Schema;
 use redis::{Cmd, FromRedisValue};
 use std::collections::BTreeSet;
@@ -40,9 +40,9 @@ impl SumSweep {
         stop: &watch::Receiver<bool>,
     ) -> Result<bool, StoreError> {
         let columns = self.column_arguments(users);
-        let kinds = match self.store.backend() {
-            CounterBackend::Module => &["table", "hash"][..],
-            CounterBackend::Strings => &["hash"],
+        let kinds = match self.store.backend().has_tables() {
+            true => &["table", "hash"][..],
+            false => &["hash"],
         };
         for etype in self.types_with_authors().await? {
             for partition in 0..self.store.keys().partitions() {
@@ -67,16 +67,16 @@ impl SumSweep {
         kind: &str,
         columns: &[String],
     ) -> Result<bool, StoreError> {
-        let (layout, backend) = (self.store.keys(), self.store.backend());
+        let layout = self.store.keys();
         let mut keys = vec![layout.sums_state(partition)];
         if layout.tagged() {
             keys.extend([layout.sum_table(partition), layout.sum_hash(partition)]);
         }
-        keys.extend(author_keys(layout, backend, etype, partition));
+        keys.extend(author_keys(layout, etype, partition));
         keys.push(layout.outbox(partition));
         let mut cursor = "0".to_owned();
         loop {
-            let mut call = RedisCall::script(COLOUR.on(backend), &keys);
+            let mut call = RedisCall::script(COLOUR.on(self.store.backend()), &keys);
             call.cmd.arg(if layout.tagged() { 2 } else { 1 });
             call.cmd.arg(columns).arg(0);
             call.cmd.arg(sweep).arg(kind).arg(&cursor).arg(PAGE);

@@ -15,8 +15,8 @@ use tokio::sync::{Mutex, watch};
 
 /// The commands that read facts and timelines.
 pub(super) fn permissions(backend: CounterBackend) -> &'static [&'static str] {
-    match backend {
-        CounterBackend::Module => &[
+    match backend.has_tables() {
+        true => &[
             "RBM.SCAN {ids} 0 COUNT 1",
             "SSCAN {set} 0 COUNT 1",
             "GET {bits}",
@@ -29,7 +29,7 @@ pub(super) fn permissions(backend: CounterBackend) -> &'static [&'static str] {
             "RBM.CONTAINS {older_ids} 0",
             "SISMEMBER {older_set} m",
         ],
-        CounterBackend::Strings => &[
+        false => &[
             "SSCAN {set} 0 COUNT 1",
             "GET {bits}",
             "ZSCAN {newest_set} 0 COUNT 1",
@@ -160,7 +160,7 @@ impl Transposition {
         eids: &[Id],
     ) -> Result<Vec<SuspectFact>, StoreError> {
         let shards = self.config.facts.shards;
-        let stores = FactStores::new(self.store.keys(), self.store.backend(), shards);
+        let stores = FactStores::new(self.store.keys(), self.store.current_backend(), shards);
         let ReverseKey {
             metric, etype, uid, ..
         } = timeline;

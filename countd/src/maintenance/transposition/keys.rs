@@ -103,7 +103,8 @@ impl Transposition {
         let saved = state.cursors.get(&field).map_or("", String::as_str);
         let (mut pass, mut cursor) = resume(saved, &run);
         while pass < passes {
-            if *stop.borrow() {
+            // An adoption converts keys while they are compared.
+            if *stop.borrow() || self.store.backend().is_mixed() {
                 return Ok(false);
             }
             let mut scan = redis::cmd("SCAN");

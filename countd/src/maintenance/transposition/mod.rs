@@ -50,11 +50,9 @@ pub fn required_permissions() -> Permissions {
 /// The permissions to compare the counters of users.
 pub fn user_permissions(backend: CounterBackend) -> Permissions {
     let permissions = check_users_permissions(backend);
-    match backend {
-        CounterBackend::Module => {
-            permissions.and(Permissions::of_commands(users::TABLE_PERMISSIONS))
-        }
-        CounterBackend::Strings => permissions,
+    match backend.has_tables() {
+        true => permissions.and(Permissions::of_commands(users::TABLE_PERMISSIONS)),
+        false => permissions,
     }
 }
 
@@ -127,6 +125,9 @@ impl Transposition {
     async fn refusal(&self) -> Result<Option<String>, StoreError> {
         let layout = self.store.refresh_layout().await;
         layout.map_err(|error| StoreError::Unexpected(error.to_string()))?;
+        if self.store.backend().is_mixed() {
+            return Ok(Some("an adoption converts the data".to_owned()));
+        }
         // Otherwise processes may change counters of facts in different steps.
         let is_settled = self.store.layout().counting == self.config.counting();
         Ok((!is_settled).then(|| "processes have other settings".to_owned()))

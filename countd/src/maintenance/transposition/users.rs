@@ -5,7 +5,6 @@ use crate::domain::error::{SchemaError, StoreError};
 use crate::domain::event::CheckMode;
 use crate::domain::ids::Id;
 use crate::maintenance::report::Report;
-use crate::redis::script::CounterBackend;
 use crate::repair::{
     CheckUsers, FoundOfUser, Outcome, Rebuilder, ReverseCounter, Sweeps, check_users,
     reverse_counters,
@@ -149,7 +148,7 @@ impl Transposition {
                 }
             }
         }
-        let has_tables = self.store.backend() == CounterBackend::Module;
+        let has_tables = self.store.backend().has_tables();
         for partition in (0..keys.partitions()).filter(|_| has_tables) {
             let mut cursor = "0".to_owned();
             loop {

@@ -16,6 +16,8 @@ pub(super) const STORAGE: &str = "storage:";
 pub(super) const EPOCH: &str = "epoch";
 /// The storage of entity types without a field.
 const DEFAULT: &str = "default";
+/// The field that says how the data stores counters and id sets.
+pub(super) const COUNTERS: &str = "counters";
 /// The field that says whether counted entries are archived.
 pub(super) const ARCHIVE: &str = "archive";
 /// The field with the ID that the data and its archive have.
@@ -173,8 +175,8 @@ impl StoredLayout {
                 configured: partitions,
             });
         }
-        let backend = CounterBackend::from_name(text("counters"));
-        let backend = backend.ok_or_else(|| unknown("counters", text("counters")))?;
+        let backend = CounterBackend::from_name(text(COUNTERS));
+        let backend = backend.ok_or_else(|| unknown(COUNTERS, text(COUNTERS)))?;
         let authors = Authors::parse(text("authors"), text("author_metrics"));
         let authors = authors.ok_or_else(|| unknown("authors", text("authors")))?;
         let reverse = text("reverse_metrics").split_whitespace();
@@ -272,12 +274,12 @@ impl StoredLayout {
         &self.external
     }
 
-    /// Whether a migration can change the storage of a type, or a backfill the reverse metrics. `reverse` are the metrics that the
+    /// Whether a migration can change the storage of a type, an adoption that of all data, or a backfill the reverse metrics. `reverse` are the metrics that the
     /// configuration keeps for users: a process that reads the layout again may have to keep those that are not kept yet.
     pub fn can_change(&self, reverse: &[Name]) -> bool {
         let mut phases = self.storages.values().chain([&self.default_storage]);
-        let can_migrate = self.backend == CounterBackend::Module
-            && phases.any(|phase| *phase != StoragePhase::Table);
+        let can_migrate = self.backend != CounterBackend::Module
+            || phases.any(|phase| *phase != StoragePhase::Table);
         can_migrate || reverse.iter().any(|metric| !self.has_reverse(metric))
     }
 
@@ -358,14 +360,18 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn only_objects_of_the_module_can_move() {
+    fn objects_of_the_module_can_move_and_strings_can_be_converted() {
         let can_change = |backend, phase| {
             StoredLayout::uniform(PartitionHash::Murmur2, backend, phase).can_change(&[])
         };
         assert!(can_change(CounterBackend::Module, StoragePhase::Object));
         assert!(can_change(CounterBackend::Module, StoragePhase::Moving));
         assert!(!can_change(CounterBackend::Module, StoragePhase::Table));
-        assert!(!can_change(CounterBackend::Strings, StoragePhase::Object));
+        assert!(can_change(CounterBackend::Strings, StoragePhase::Object));
+        assert!(can_change(
+            CounterBackend::ModuleOrStrings,
+            StoragePhase::Object
+        ));
     }
 
     #[test]

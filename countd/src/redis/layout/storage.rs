@@ -1,7 +1,7 @@
 //! Initializes, reads and changes the stored layout.
 
 use super::form::{
-    ARCHIVE, ARCHIVE_ID, Authors, COUNTING, EPOCH, EXTERNAL, OFF, ON, RESTORING, REVERSE,
+    ARCHIVE, ARCHIVE_ID, Authors, COUNTERS, COUNTING, EPOCH, EXTERNAL, OFF, ON, RESTORING, REVERSE,
     ReverseState, SINK, STORAGE, StoredLayout, UNDECIDED,
 };
 use crate::domain::config::{Config, Count, Storage, USER};
@@ -264,6 +264,25 @@ impl StoredLayout {
             .key(keys.layout())
             .arg(format!("{REVERSE}{metric}"))
             .arg(state.name())
+            .arg(EPOCH)
+            .invoke_async(connection)
+            .await
+    }
+
+    /// Records how the data stores counters and id sets, and starts a new epoch, in one step. Returns the epoch.
+    ///
+    /// # Errors
+    /// The server is unavailable.
+    pub async fn record_backend(
+        connection: &mut impl ConnectionLike,
+        keys: &Keys,
+        backend: CounterBackend,
+    ) -> Result<u64, RedisError> {
+        RECORD
+            .script
+            .key(keys.layout())
+            .arg(COUNTERS)
+            .arg(backend.name())
             .arg(EPOCH)
             .invoke_async(connection)
             .await

@@ -9,7 +9,7 @@ use crate::domain::ids::{Entity, Name};
 use crate::domain::keys::{Keys, Partition, StoragePhase};
 use crate::redis::call::RedisCall;
 use crate::redis::day_states::{DaysState, read_states, write_state};
-use crate::redis::script::{CounterBackend, DAY_COUNTS, DAY_NUMBERS, ScriptTemplate};
+use crate::redis::script::{DAY_COUNTS, DAY_NUMBERS, ScriptTemplate};
 use crate::redis::store::Store;
 use crate::storage::catalog::Catalog;
 use redis::FromRedisValue;
@@ -142,14 +142,15 @@ async fn fill_key(
         return Ok(0);
     };
     let hash = keys.totals_hash(metric, etype, partition);
-    let table = match store.backend() {
-        CounterBackend::Module => keys.totals_table(metric, etype, partition),
-        CounterBackend::Strings => hash.clone(),
+    let backend = store.backend();
+    let table = match backend.has_tables() {
+        true => keys.totals_table(metric, etype, partition),
+        false => hash.clone(),
     };
     let history = keys.history_template(metric, etype, partition);
     let (mut cursor, mut filled) = ("0".to_owned(), 0);
     loop {
-        let script = FILL.on(store.backend());
+        let script = FILL.on(backend);
         let mut call = RedisCall::script(script, &[key, &table, &hash]);
         call.cmd.arg(idx).arg(&history.prefix).arg(&history.suffix);
         call.cmd.arg(field);

@@ -80,20 +80,25 @@ async fn fill_partition(
     partition: Partition,
     next: Option<Partition>,
 ) -> Result<bool, StoreError> {
-    let keys = store.keys();
+    let (keys, backend) = (store.keys(), store.backend());
     let (mut all, mut kinds) = (vec![keys.rank_state(of.name, of.etype, group)], Vec::new());
     for (metric, _) in &of.weights {
-        if store.backend() == CounterBackend::Module {
+        // An adoption moves totals from the Hash to the table.
+        all.push(keys.totals_hash(metric, of.etype, partition));
+        kinds.push("fields");
+        if backend.has_tables() {
             all.push(keys.totals_table(metric, of.etype, partition));
             kinds.push("rows");
         }
-        all.push(keys.totals_hash(metric, of.etype, partition));
-        kinds.push("fields");
     }
     let (mut place, mut cursor) = (1_u64, "0".to_owned());
     loop {
+        // There may be totals in tables now, which this pass does not look at.
+        if store.backend() != backend {
+            return Ok(false);
+        }
         let begin = Instant::now();
-        let mut call = RedisCall::script(FILL.on(store.backend()), &all);
+        let mut call = RedisCall::script(FILL.on(backend), &all);
         add_ranking(&mut call.cmd, (keys, partition), of);
         let next = next.map(|next| next.to_string()).unwrap_or_default();
         call.cmd.arg(partition).arg(next).arg(ENTITIES);

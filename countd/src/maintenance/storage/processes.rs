@@ -1,0 +1,97 @@
+//! Waits for the other processes.
+
+use super::error::MigrationError;
+use super::lease::Lease;
+use crate::redis::processes::{
+    LiveProcess, ProcessMember, consumer_without_heartbeat, is_anyone_behind, live_consumers,
+};
+use crate::redis::store::Store;
+use std::time::{Duration, Instant};
+
+/// How often a step is repeated while Redis is unavailable.
+pub(super) const RETRIES: u32 = 120;
+pub(super) const RETRY_DELAY: Duration = Duration::from_millis(500);
+/// The delay between two looks at the live processes.
+const POLL: Duration = Duration::from_millis(250);
+/// How long a consumer without a process of this version is tolerated: the heartbeats of a dead consumer expire.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+/// The processes that use the data. This one is a member.
+pub(super) struct Processes {
+    store: Store,
+    member: ProcessMember,
+}
+
+impl Processes {
+    pub fn new(store: &Store) -> Processes {
+        Processes {
+            member: ProcessMember::new(store.clone()),
+            store: store.clone(),
+        }
+    }
+
+    /// Refuses if a consumer runs whose process sends no heartbeat: its version does not know migrations.
+    pub async fn refuse_older_consumers(
+        &mut self,
+        step: impl Fn(&str),
+    ) -> Result<(), MigrationError> {
+        let started = Instant::now();
+        loop {
+            let live = self.live().await?;
+            let consumers = live_consumers(&self.store).await?;
+            let Some(pid) = consumer_without_heartbeat(&live, &consumers) else {
+                return Ok(());
+            };
+            if started.elapsed() > PATIENCE {
+                let problem = format!(
+                    "the consumer with the process ID {pid} is of an older version: all processes must be of this version first"
+                );
+                return Err(MigrationError::Refused(problem));
+            }
+            step("waiting for consumers of an older version to end");
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+    }
+
+    async fn live(&mut self) -> Result<Vec<LiveProcess>, MigrationError> {
+        let mut attempt = 0;
+        loop {
+            match self.member.heartbeat().await.map_err(MigrationError::from) {
+                Err(error) if error.is_transient() && attempt < RETRIES => attempt += 1,
+                result => return result,
+            }
+            tokio::time::sleep(RETRY_DELAY).await;
+        }
+    }
+
+    /// Waits until all live processes follow the current layout, and then for the grace period.
+    pub async fn wait(
+        &mut self,
+        lease: &Lease,
+        grace: Duration,
+        step: impl Fn(&str),
+    ) -> Result<(), MigrationError> {
+        step("waiting for all processes");
+        loop {
+            lease.check()?;
+            let live = self.live().await?;
+            let epoch = self.store.layout().epoch;
+            if !is_anyone_behind(&live, epoch) {
+                break;
+            }
+            tokio::time::sleep(POLL).await;
+        }
+        step("grace period");
+        let end = Instant::now() + grace;
+        while let Some(left) = end.checked_duration_since(Instant::now()) {
+            lease.check()?;
+            tokio::time::sleep(left.min(Duration::from_secs(1))).await;
+        }
+        Ok(())
+    }
+
+    /// Leaves the group. A heartbeat would expire soon.
+    pub async fn leave(&mut self) {
+        let _ = self.member.leave().await;
+    }
+}
