@@ -1,17 +1,12 @@
 //! Kafka as the log: brokers that are away, another topic, and records that were removed before they were counted.
 
-use super::{Recording, wait_until_collected};
-use crate::support::kafka::{Mock, config, wait_until_counted, wait_until_published};
+use super::{
+    KAFKA_PARTITIONS as PARTITIONS, Recording, TOPIC_PARTITIONS, config_of, wait_until_collected,
+};
+use crate::support::kafka::{Mock, wait_until_counted, wait_until_published};
 use crate::support::stores::{TestStore, module};
 use crate::support::{Countd, Settings, metric, on_note, set_schema};
 use countint_tests::wait_until;
-
-const PARTITIONS: u16 = 16;
-pub(super) const TOPIC_PARTITIONS: i32 = 4;
-
-pub(super) fn config_of(mock: &Mock, more: &str) -> String {
-    config(&mock.addresses(), PARTITIONS, more) + "[monitor]\ninterval_seconds = 1\n"
-}
 
 fn start(store: &TestStore, config: &str) -> Countd {
     set_schema(&store.server, config);

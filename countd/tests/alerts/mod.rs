@@ -8,16 +8,25 @@ mod kafka;
 mod recording;
 mod redis;
 
-use crate::support::kafka::Mock;
+use crate::support::kafka::{Mock, config};
 use crate::support::{Countd, Settings, metric, on_note, set_schema};
 use countint_tests::{Server, env, wait_until};
-use kafka::{TOPIC_PARTITIONS, config_of};
 use recording::{Recording, promtool};
 use std::collections::BTreeSet;
 use std::fs;
 
 /// Few partitions, and a state that is collected each second.
 const CONFIG: &str = "[log]\npartitions = 4\n[consumer]\nlinger_ms = 5\nsession_timeout_ms = 1000\n[monitor]\ninterval_seconds = 1\n";
+
+/// Partitions of the data and of the topic, with Kafka as the log.
+const KAFKA_PARTITIONS: u16 = 16;
+const TOPIC_PARTITIONS: i32 = 4;
+
+/// A configuration with Kafka as the log, and a state that is collected each second.
+fn config_of(mock: &Mock, more: &str) -> String {
+    let config = config(&mock.addresses(), KAFKA_PARTITIONS, more);
+    config + "[monitor]\ninterval_seconds = 1\n"
+}
 
 /// Rounds that compare everything each second, and correct every difference.
 const ROUNDS: &str =
