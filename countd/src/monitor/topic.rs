@@ -1,5 +1,5 @@
-//! The records of the topic that nobody has counted yet, by the positions in Redis: they are also known to processes that do not consume, and
-//! while commits fail.
+//! The lag of the topic, from the positions in Redis. Unlike the lag that a consumer reports, it is known in every process and while commits
+//! fail.
 
 use super::samples::{Family, Samples};
 use crate::consumer::load_topic_offsets;

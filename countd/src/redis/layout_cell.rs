@@ -34,6 +34,12 @@ impl LayoutCell {
         self.layout.load_full()
     }
 
+    /// How the data stores counters and id sets. Every request asks for it several times: unlike [`load`](Self::load), it shares no count of
+    /// references between threads.
+    pub fn backend(&self) -> CounterBackend {
+        self.layout.load().backend
+    }
+
     /// Records that the layout was current at a time.
     pub fn confirm(&self, at: Instant) {
         let elapsed = at.saturating_duration_since(self.since);
@@ -61,7 +67,7 @@ impl LayoutCell {
     }
 }
 
-/// How the data stores counters and id sets, as the process knows it now.
+/// The backend of the data, which an adoption changes.
 #[derive(Clone)]
 pub enum CurrentBackend {
     /// It is always this.
@@ -75,7 +81,7 @@ impl CurrentBackend {
     pub fn get(&self) -> CounterBackend {
         match self {
             CurrentBackend::Fixed(backend) => *backend,
-            CurrentBackend::Of(cell) => cell.layout.load().backend,
+            CurrentBackend::Of(cell) => cell.backend(),
         }
     }
 }

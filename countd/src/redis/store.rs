@@ -251,10 +251,10 @@ impl Store {
 
     /// How the data stores counters and id sets. It changes while an adoption runs.
     pub fn backend(&self) -> CounterBackend {
-        self.layout.load().backend
+        self.layout.backend()
     }
 
-    /// [`backend`](Self::backend), for those that keep it.
+    /// A handle on [`backend`](Self::backend), for objects that outlive a change of the layout.
     pub fn current_backend(&self) -> CurrentBackend {
         CurrentBackend::Of(Arc::clone(&self.layout))
     }

@@ -53,7 +53,7 @@ fn sabotaged_counters_are_noticed() {
     recording.assert_fires(&fired, 10);
 }
 
-/// A migration that was killed, and that nobody continues.
+/// An adoption that was killed and not resumed.
 #[test]
 fn unfinished_migrations_are_noticed() {
     let mut store = adoptable();

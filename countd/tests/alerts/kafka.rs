@@ -97,7 +97,7 @@ fn event(note: u64) -> String {
     )
 }
 
-/// The process serves only: who counts, or nobody does, is known in Redis.
+/// The lag comes from the positions in Redis, so a process that only serves reports it.
 #[test]
 fn records_that_nobody_counts_are_noticed() {
     let (store, mock) = (module(), Mock::start(TOPIC_PARTITIONS));

@@ -217,7 +217,7 @@ impl KeyKinds {
         kinds
     }
 
-    /// Adds what an adoption converts: keys of all metrics and types, also of those that are not configured any more.
+    /// Adds the keys that an adoption converts: of all metrics and types, including those removed from the configuration.
     pub fn with_adopted(&self, keys: Keys) -> KeyKinds {
         let mut kinds = self.with_user_counters(keys).with_event_ids(keys);
         let partition = |n: u16| n % keys.partitions();

@@ -1,4 +1,4 @@
-//! Checks the settings of the servers that decide whether data can be lost.
+//! Checks the settings of the servers on which durability depends.
 
 use super::report::{Finding, Report};
 use crate::cli::error::CommandError;
@@ -6,10 +6,10 @@ use countd::monitor::{Info, replies};
 use countd::redis::store::Store;
 use std::io::Write;
 
-/// The policy with which a full server refuses writes instead of deleting keys.
+/// The only `maxmemory-policy` that evicts no keys.
 const NO_EVICTION: &str = "noeviction";
 
-/// Checks that no server deletes keys when its memory is full, and notes servers that lose everything since their last snapshot when they end.
+/// Checks that no server evicts keys, and notes servers without an append-only file.
 pub(super) async fn check(
     store: &Store,
     report: &mut Report<impl Write>,

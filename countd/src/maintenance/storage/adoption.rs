@@ -121,7 +121,7 @@ impl<'a> AdoptionRun<'a> {
                 CounterBackend::ModuleOrStrings => {
                     self.wait(lease).await?;
                     self.give_up_sums().await?;
-                    // A failover loses what its replica has not got. Nobody may look for a converted value that is not on the replicas yet.
+                    // A failover can lose conversions that were not replicated. They must be found before processes expect the module's types.
                     loop {
                         self.convert_until_clean(lease, &mut passes).await?;
                         let before = (self.adopted.converted, self.adopted.moved);
