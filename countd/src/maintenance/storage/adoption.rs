@@ -10,8 +10,9 @@
 use super::adoption_pass::{ADOPTING, Adopted, Pass};
 use super::error::MigrationError;
 use super::lease::Lease;
-use super::processes::{Processes, RETRIES, RETRY_DELAY};
+use super::processes::Processes;
 use super::progress::Damage;
+use super::retry::{RETRIES, RETRY_DELAY, retried};
 use super::slots::slots;
 use crate::domain::progress::{Progress, Update};
 use crate::redis::layout::StoredLayout;
@@ -163,49 +164,26 @@ impl<'a> AdoptionRun<'a> {
     async fn record(&mut self, backend: CounterBackend) -> Result<(), MigrationError> {
         self.step(&format!("layout: {}", backend.name()));
         let keys = self.store.keys();
-        let mut attempt = 0;
-        loop {
+        // Another epoch does no harm.
+        retried(async || {
             let mut connection = self.store.commands();
-            let recorded = StoredLayout::record_backend(&mut connection, &keys, backend).await;
-            let recorded = match recorded {
-                // Another epoch does no harm.
-                Ok(_) => self
-                    .store
-                    .refresh_layout()
-                    .await
-                    .map_err(MigrationError::from),
-                Err(error) => Err(error.into()),
-            };
-            match recorded {
-                Err(error) if error.is_transient() && attempt < RETRIES => attempt += 1,
-                result => return result.map(drop),
-            }
-            tokio::time::sleep(RETRY_DELAY).await;
-        }
+            StoredLayout::record_backend(&mut connection, &keys, backend).await?;
+            self.store.refresh_layout().await?;
+            Ok(())
+        })
+        .await
     }
 
     /// Gives up the sweep over authors that is under way: its sums are partly in Hashes, and partly in tables.
     async fn give_up_sums(&self) -> Result<(), MigrationError> {
-        let mut attempt = 0;
-        for partition in slots(&self.store) {
-            loop {
+        retried(async || {
+            for partition in slots(&self.store) {
                 let call = GIVE_UP.script.key(self.store.keys().sums_state(partition));
-                let mut connection = self.store.commands();
-                let given_up: Result<u64, MigrationError> = call
-                    .invoke_async(&mut connection)
-                    .await
-                    .map_err(|error: redis::RedisError| MigrationError::Store(error.into()));
-                match given_up {
-                    Err(error) if error.is_transient() && attempt < RETRIES => attempt += 1,
-                    result => {
-                        result?;
-                        break;
-                    }
-                }
-                tokio::time::sleep(RETRY_DELAY).await;
+                let _: u64 = call.invoke_async(&mut self.store.commands()).await?;
             }
-        }
-        Ok(())
+            Ok(())
+        })
+        .await
     }
 
     /// Repeats passes until one finds nothing to convert. Returns the damaged keys.

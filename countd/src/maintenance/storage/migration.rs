@@ -3,11 +3,11 @@
 use super::error::MigrationError;
 use super::lease::Lease;
 use super::pass::{MOVING, Pass, PassResult, phases};
-use super::processes::{Processes, RETRIES, RETRY_DELAY};
+use super::processes::Processes;
 use super::progress::{Counts, Report};
+use super::retry::{RETRIES, RETRY_DELAY, retried};
 use super::slots::slots;
 use super::target::Target;
-use crate::domain::error::StoreError;
 use crate::domain::keys::StoragePhase;
 use crate::domain::progress::Progress;
 use crate::redis::layout::StoredLayout;
@@ -126,28 +126,17 @@ impl<'a> Migration<'a> {
     async fn record(&mut self, phase: StoragePhase) -> Result<(), MigrationError> {
         self.step(&format!("layout: {}", phase.name()));
         let (keys, name) = (self.store.keys(), self.target.name());
-        let mut attempt = 0;
-        loop {
+        // Another epoch does no harm.
+        retried(async || {
             let mut connection = self.store.commands();
-            let recorded = StoredLayout::record_storage(&mut connection, &keys, (name, phase));
-            match recorded.await.map_err(MigrationError::from) {
-                // Another epoch does no harm.
-                Err(error) if error.is_transient() && attempt < RETRIES => attempt += 1,
-                result => return result.map(drop),
-            }
-            tokio::time::sleep(RETRY_DELAY).await;
-        }
+            StoredLayout::record_storage(&mut connection, &keys, (name, phase)).await?;
+            Ok(())
+        })
+        .await
     }
 
     async fn phases(&self) -> Result<Vec<Option<String>>, MigrationError> {
-        let mut attempt = 0;
-        loop {
-            match phases(&self.store, &self.target).await {
-                Err(error) if error.is_transient() && attempt < RETRIES => attempt += 1,
-                result => return result,
-            }
-            tokio::time::sleep(RETRY_DELAY).await;
-        }
+        retried(async || phases(&self.store, &self.target).await).await
     }
 
     /// Sets the phase of all slots.
@@ -165,18 +154,11 @@ impl<'a> Migration<'a> {
                 .arg(self.target.name())
                 .arg(phase.name());
         }
-        let mut attempt = 0;
-        loop {
-            let sent: Result<Vec<u64>, MigrationError> = pipeline
-                .query_async(&mut self.store.commands())
-                .await
-                .map_err(|error| MigrationError::Store(StoreError::from(error)));
-            match sent {
-                Err(error) if error.is_transient() && attempt < RETRIES => attempt += 1,
-                result => return result.map(drop),
-            }
-            tokio::time::sleep(RETRY_DELAY).await;
-        }
+        retried(async || {
+            let _: Vec<u64> = pipeline.query_async(&mut self.store.commands()).await?;
+            Ok(())
+        })
+        .await
     }
 
     /// Repeats passes until one finds no object that could be a row.

@@ -17,6 +17,7 @@ mod migration;
 mod pass;
 mod processes;
 mod progress;
+mod retry;
 mod slots;
 mod target;
 

@@ -2,15 +2,13 @@
 
 use super::error::MigrationError;
 use super::lease::Lease;
+use super::retry::retried;
 use crate::redis::processes::{
     LiveProcess, ProcessMember, consumer_without_heartbeat, is_anyone_behind, live_consumers,
 };
 use crate::redis::store::Store;
 use std::time::{Duration, Instant};
 
-/// How often a step is repeated while Redis is unavailable.
-pub(super) const RETRIES: u32 = 120;
-pub(super) const RETRY_DELAY: Duration = Duration::from_millis(500);
 /// The delay between two looks at the live processes.
 const POLL: Duration = Duration::from_millis(250);
 /// How long a consumer without a process of this version is tolerated: the heartbeats of a dead consumer expire.
@@ -54,14 +52,8 @@ impl Processes {
     }
 
     async fn live(&mut self) -> Result<Vec<LiveProcess>, MigrationError> {
-        let mut attempt = 0;
-        loop {
-            match self.member.heartbeat().await.map_err(MigrationError::from) {
-                Err(error) if error.is_transient() && attempt < RETRIES => attempt += 1,
-                result => return result,
-            }
-            tokio::time::sleep(RETRY_DELAY).await;
-        }
+        let member = &mut self.member;
+        retried(async || member.heartbeat().await.map_err(MigrationError::from)).await
     }
 
     /// Waits until all live processes follow the current layout, and then for the grace period.
