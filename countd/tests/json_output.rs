@@ -16,17 +16,17 @@ const METRICS: &str = "\
 [metrics.like]\nnature = \"once\"\ncount = \"batched\"\nreverse = true\n";
 
 /// What a command has printed.
-struct Printed {
-    status: i32,
+pub struct Printed {
+    pub status: i32,
     /// The objects on stdout.
-    output: Vec<Json>,
+    pub output: Vec<Json>,
     /// The objects on stderr that are not log lines.
-    errors: Vec<Json>,
+    pub errors: Vec<Json>,
 }
 
 /// Runs a command with `--json`. Fails unless every line is a JSON object.
 #[track_caller]
-fn with_json(store: &TestStore, config: &str, arguments: &[&str]) -> Printed {
+pub fn with_json(store: &TestStore, config: &str, arguments: &[&str]) -> Printed {
     let output = run(&store.server, config, &[arguments, &["--json"]].concat());
     let objects = |bytes: &[u8]| -> Vec<Json> {
         let text = String::from_utf8_lossy(bytes).into_owned();
@@ -49,10 +49,26 @@ fn with_json(store: &TestStore, config: &str, arguments: &[&str]) -> Printed {
 impl Printed {
     /// The report of a command that succeeded.
     #[track_caller]
-    fn report(&self) -> &Json {
+    pub fn report(&self) -> &Json {
         assert_eq!(self.status, 0, "{:?}", self.errors);
         assert_eq!(self.output.len(), 1, "{:?}", self.output);
         &self.output[0]
+    }
+
+    /// Asserts that every line of a step has a total that is not exceeded, and that the last one has reached it. Returns the last one.
+    #[track_caller]
+    pub fn completed(&self, step: &str) -> &Json {
+        let progress = self.errors.iter().map(|object| &object["progress"]);
+        let lines: Vec<&Json> = progress.filter(|line| line["step"] == step).collect();
+        let last = lines
+            .last()
+            .unwrap_or_else(|| panic!("no {step}: {:?}", self.errors));
+        for line in &lines {
+            let (done, total) = (line["done"].as_u64(), line["total"].as_u64());
+            assert!(done.is_some() && done <= total && total > Some(0), "{line}");
+        }
+        assert_eq!(last["done"], last["total"], "{lines:?}");
+        last
     }
 
     /// The progress of a step.
@@ -158,7 +174,11 @@ fn long_commands_print_progress_and_one_report() {
     assert!(moved.progress("grace period")["moved"].is_u64());
     let read = run("reverse backfill like --grace 0");
     assert_eq!(*read.report(), json!({"metric": "like", "facts": 22}));
-    assert_eq!(read.progress("waiting for all processes")["unit"], "facts");
+    let reading = read.progress("reading facts");
+    assert_eq!(
+        (&reading["unit"], &reading["facts"]),
+        (&json!("keys"), &json!(22))
+    );
     let compared = run("reconcile --all");
     assert!(compared.report()["metrics"]["like"].is_object());
     compared.progress("comparing");

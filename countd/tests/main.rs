@@ -52,6 +52,7 @@ mod poison;
 mod prefilter;
 mod problems;
 mod procedures;
+mod progress_totals;
 mod ranks;
 mod rebuild;
 mod reconcile;

@@ -70,6 +70,11 @@ pub async fn dead(config: &Config, store: Store, command: DeadCommand) -> Result
         DeadCommand::Drop { selection, output } => (selection, "dropped", *output),
     };
     let progress = output.progress();
+    // Consumers and other operators may add and remove some meanwhile.
+    let total = match selection.all {
+        true => dead_letters::count(&store).await?,
+        false => selection.ids.len() as u64,
+    };
     let (mut removed, mut left) = (0_usize, 0_usize);
     while let Some(dead_letter) = letters.next().await? {
         if !selection.includes(&dead_letter.id) {
@@ -81,7 +86,8 @@ pub async fn dead(config: &Config, store: Store, command: DeadCommand) -> Result
         };
         *(if is_removed { &mut removed } else { &mut left }) += 1;
         let handled = (removed + left) as u64;
-        progress.update(&Update::new(verb, handled, "dead letters"));
+        let update = Update::new(verb, handled, "dead letters");
+        progress.update(&update.of(total.max(handled)));
     }
     progress.finish();
     output.report(&json!({ verb: removed, "left": left }), |out| {

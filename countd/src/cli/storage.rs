@@ -5,8 +5,8 @@ use crate::cli::args::StorageCommand;
 use crate::cli::error::CommandError;
 use countd::domain::config::{Config, USER};
 use countd::maintenance::storage::{
-    AdoptionOptions, AdoptionReport, AdoptionRun, Migration, MigrationError, Options, Report,
-    Target,
+    AdoptionOptions, AdoptionReport, AdoptionRun, Migration, MigrationError, Options, Recorder,
+    Report, Target,
 };
 use countd::redis::store::Store;
 use std::io::{self, Write};
@@ -37,9 +37,15 @@ pub async fn run(
                 grace: Duration::from_secs(grace),
                 skip_damaged,
             };
-            let migration = Migration::new(store, Target::named(etype), options, &progress);
-            let report = migration.run().await?;
+            let recorder = Recorder::of_migration(&store, etype.as_str(), &progress);
+            let migration = Migration::new(store, Target::named(etype), options, &recorder);
+            let result = migration.run().await;
+            let counts = result
+                .as_ref()
+                .map(|report| (report.passes, report.damaged.len() as u64));
+            recorder.end(counts).await;
             progress.finish();
+            let report = result?;
             output.report(&report, |out| print(&report, out))?;
         }
         StorageCommand::Adopt {
@@ -59,9 +65,15 @@ pub async fn run(
                 skip_damaged,
                 skip_replicas,
             };
-            let adoption = AdoptionRun::new(store, options, &progress);
-            let report = adoption.run().await?;
+            let recorder = Recorder::of_adoption(&store, &progress);
+            let adoption = AdoptionRun::new(store, options, &recorder);
+            let result = adoption.run().await;
+            let counts = result
+                .as_ref()
+                .map(|report| (report.passes, report.damaged.len() as u64));
+            recorder.end(counts).await;
             progress.finish();
+            let report = result?;
             output.report(&report, |out| print_adoption(&report, out))?;
         }
     }

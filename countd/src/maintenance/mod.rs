@@ -15,3 +15,4 @@ pub mod storage;
 pub mod sums;
 pub mod topic;
 pub mod transposition;
+mod visits;

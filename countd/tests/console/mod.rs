@@ -2,10 +2,12 @@
 
 pub mod browser;
 mod chromium;
+mod days;
 mod demo;
 mod forms;
 mod letters;
 mod login;
+mod migrations;
 mod pages;
 
 use crate::support::stores::TestStore;

@@ -82,6 +82,7 @@ impl KeyKinds {
         kinds.add("hot_report", |n| keys.hot_report(id(n).as_str()));
         kinds.constant("migration", keys.migration_lock());
         kinds.constant("migration", keys.sums_lock());
+        kinds.constant("migration_progress", keys.migration_progress());
         kinds.add("phases", |n| keys.storage_phases(partition(n)));
         kinds.add("log", |n| keys.log(partition(n)));
         kinds.add("new", |n| keys.new_log(partition(n)));

@@ -10,6 +10,11 @@ impl Keys {
         "countd:migrate"
     }
 
+    /// What the last run of each migration and adoption has recorded of its progress: a Hash.
+    pub fn migration_progress(&self) -> &'static str {
+        "countd:migrate:progress"
+    }
+
     /// The phases of the migrations of a partition: a Hash (field: the entity type). Without hash tags all partitions share one Hash.
     pub fn storage_phases(&self, partition: Partition) -> String {
         match self.tagged() {

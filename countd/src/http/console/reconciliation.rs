@@ -6,6 +6,7 @@ use crate::http::app::App;
 use crate::http::pages::Page;
 use crate::http::sessions::Session;
 use crate::maintenance::progress::{SweepProgress, sweep_progress};
+use crate::maintenance::storage::{RecordedRun, RunState, recorded_runs};
 use crate::redis::layout::StoredLayout;
 use axum::extract::State;
 use maud::{Markup, html};
@@ -22,6 +23,7 @@ pub async fn reconciliation(
     session: Session,
 ) -> Result<Page, ConsoleError> {
     let progress = sweep_progress(&app.store).await?;
+    let runs = recorded_runs(&app.store).await?;
     let settings = &app.config.reconcile;
     let content = html! {
         @if !settings.enabled {
@@ -40,6 +42,7 @@ pub async fn reconciliation(
         (drifting(&progress))
         h2 { "Migrations" }
         (migrations(&app.store.layout()))
+        (runs_of_migrations(&runs))
     };
     Ok(page(Section::Reconciliation, &session, &content))
 }
@@ -150,4 +153,64 @@ fn migrations(layout: &StoredLayout) -> Markup {
         ],
         &rows,
     )
+}
+
+/// What the last run of each migration of storage has done, or does.
+fn runs_of_migrations(runs: &[RecordedRun]) -> Markup {
+    if runs.is_empty() {
+        return html! {};
+    }
+    let rows = html! {
+        @for run in runs {
+            tr {
+                th scope="row" {
+                    @match &run.target {
+                        Some(target) => { "Storage of " (target) }
+                        None => { "Module" }
+                    }
+                }
+                td { (state(run)) }
+                td .right { (number(run.keys.0)) " of " (number(run.keys.1)) }
+                td { (counts(run)) }
+                td { (time(run.started)) }
+                td { (time(run.updated)) }
+            }
+        }
+    };
+    html! {
+        p .muted { "The last run of each migration of the storage. Requests and consumers move and convert some values, too. What is left is damaged." }
+        (table(
+            "Runs of migrations",
+            &[
+                Column::Text("Migration"),
+                Column::Text("State"),
+                Column::Number("Keys scanned by the last pass"),
+                Column::Text("Counts"),
+                Column::Text("Began (UTC)"),
+                Column::Text("Last sign of life"),
+            ],
+            &rows,
+        ))
+    }
+}
+
+/// How a run stands.
+fn state(run: &RecordedRun) -> Markup {
+    match &run.state {
+        RunState::Running(step) => html! { "runs: " (step) },
+        RunState::Silent(step) => {
+            html! { strong { "stopped while: " (step) "; run the command again" } }
+        }
+        RunState::Ended(at) => html! { "ended " (time(*at)) },
+        RunState::Failed(at, error) => {
+            html! { strong { "failed " (time(*at)) ": " (error) } }
+        }
+    }
+}
+
+/// The counts of a run, such as `found 12, moved 10`.
+fn counts(run: &RecordedRun) -> String {
+    let counts = run.counts.iter();
+    let counts = counts.map(|(name, count)| format!("{name} {}", number(*count)));
+    counts.collect::<Vec<_>>().join(", ")
 }

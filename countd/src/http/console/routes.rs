@@ -3,7 +3,7 @@
 use super::{audit, dead, entity, guard, login, overview, reconciliation, schemas, user};
 use crate::http::app::App;
 use crate::log;
-use crate::maintenance::progress;
+use crate::maintenance::{progress, storage};
 use crate::query;
 use crate::redis::permissions::Permissions;
 use crate::redis::processes::CONSUMER_PERMISSIONS;
@@ -38,5 +38,6 @@ pub fn console_permissions() -> Permissions {
     log::dead_letter_permissions()
         .and(query::audit::required_permissions())
         .and(progress::required_permissions())
+        .and(storage::recorded_permissions())
         .and(Permissions::of_commands(CONSUMER_PERMISSIONS))
 }

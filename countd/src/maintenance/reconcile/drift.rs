@@ -152,7 +152,7 @@ async fn check_users(
         round,
         report: None,
     };
-    let Some(mut pass) = sums.followers_pass(how).await? else {
+    let Some(mut pass) = sums.followers_pass(how, None).await? else {
         return Ok(());
     };
     for uid in &users {

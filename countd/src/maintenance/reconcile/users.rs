@@ -64,15 +64,14 @@ impl Run<'_> {
             round: 0,
             report: Some(self.report.clone()),
         };
-        let Some(mut pass) = users.sums.followers_pass(how).await? else {
+        let observer = uid.is_none().then_some(self.progress);
+        let Some(mut pass) = users.sums.followers_pass(how, observer).await? else {
             return Ok(());
         };
         match uid {
             Some(uid) => users.sums.check_followers_of(&mut pass, uid).await?,
             None => {
                 while users.sums.next_followers(&mut pass).await? {
-                    let update = Update::new("comparing users", pass.users, "users");
-                    self.progress.update(&update);
                     if pass.suspects >= MAX_WAITING {
                         self.collect_followers(users, &mut pass).await?;
                     }
@@ -97,7 +96,7 @@ impl Run<'_> {
     async fn collect_followers(
         &mut self,
         users: &Users,
-        pass: &mut FollowersPass,
+        pass: &mut FollowersPass<'_>,
     ) -> Result<(), ReconcileError> {
         if pass.appended.is_empty() {
             return Ok(());
@@ -123,12 +122,7 @@ impl Run<'_> {
         users: &Users,
         uid: Option<&Id>,
     ) -> Result<(), ReconcileError> {
-        let of = &users.transposition;
-        self.waits("comparing users with their facts");
-        let mut found = match uid {
-            Some(uid) => of.check_user(uid, self.mode).await?,
-            None => of.check_all_users(self.mode, &users.stop).await?,
-        };
+        let mut found = self.compare_followings(users, uid, self.mode).await?;
         let mut report = Report::default();
         loop {
             let unnoted = found.unnoted;
@@ -137,9 +131,10 @@ impl Run<'_> {
                 break;
             }
             // There was no room for a note of each difference. Now there is.
-            found = self.check_again(users, uid, self.mode).await?;
+            found = self.compare_followings(users, uid, self.mode).await?;
             if found.unnoted >= unnoted {
-                found = self.check_again(users, uid, CheckMode::Report).await?;
+                let mode = CheckMode::Report;
+                found = self.compare_followings(users, uid, mode).await?;
                 report.merge(found.report.only_differing());
                 break;
             }
@@ -149,18 +144,18 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Compares the counter of one user, or of all.
-    async fn check_again(
+    /// Compares the counters of one user, or of all.
+    async fn compare_followings(
         &mut self,
         users: &Users,
         uid: Option<&Id>,
         mode: CheckMode,
     ) -> Result<UsersReport, ReconcileError> {
-        self.waits("comparing users with their facts again");
         let of = &users.transposition;
+        let observer = Some(self.progress);
         Ok(match uid {
             Some(uid) => of.check_user(uid, mode).await?,
-            None => of.check_all_users(mode, &users.stop).await?,
+            None => of.check_all_users(mode, &users.stop, observer).await?,
         })
     }
 
@@ -199,10 +194,11 @@ impl Run<'_> {
 
     /// Runs a sweep over the facts of users.
     async fn sweep(&mut self, users: &Users) -> Result<(), ReconcileError> {
-        let sweep = || users.transposition.sweep(&users.stop);
-        let (step, mut waits) = ("comparing all facts of users", 0);
+        let observer = Some(self.progress);
+        let sweep = || users.transposition.sweep(&users.stop, observer);
+        let mut waits = 0;
         loop {
-            match self.locked(&users.transposition_lock, step, sweep).await? {
+            match self.locked(&users.transposition_lock, sweep).await? {
                 None => return Ok(()),
                 Some(_) if waits < MAX_WAITS => waits += 1,
                 Some(reason) => return Err(ReconcileError::Refused(reason)),
@@ -222,9 +218,9 @@ impl Run<'_> {
         let mut report = Report::default();
         let (mut waits, mut is_continued) = (0, true);
         loop {
-            let run = || users.sums.run(&how, &users.stop);
-            let step = "comparing received counters";
-            match self.locked(&users.sums_lock, step, run).await? {
+            let observer = Some(self.progress);
+            let run = || users.sums.run(&how, &users.stop, observer);
+            match self.locked(&users.sums_lock, run).await? {
                 // A sweep of another process may be continued after it has compared.
                 Progress::Done(found) if found.metrics.is_empty() && is_continued => {
                     is_continued = false;
@@ -242,27 +238,17 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Shows a step of which it is not known how much is done.
-    fn waits(&self, step: &str) {
-        self.progress.update(&Update::waiting(step));
-    }
-
     /// Works under a lock that another process may have for a while.
-    async fn locked<T, F>(
-        &mut self,
-        lock: &Lock,
-        step: &str,
-        work: impl Fn() -> F,
-    ) -> Result<T, ReconcileError>
+    async fn locked<T, F>(&mut self, lock: &Lock, work: impl Fn() -> F) -> Result<T, ReconcileError>
     where
         F: Future<Output = Result<T, StoreError>>,
     {
-        self.waits(step);
         loop {
             if let Some(result) = lock.run(work()).await? {
                 return Ok(result);
             }
-            self.waits("waiting for the sweep of another process");
+            let update = Update::waiting("waiting for the sweep of another process");
+            self.progress.update(&update);
             tokio::time::sleep(POLL).await;
         }
     }

@@ -16,6 +16,7 @@ use crate::domain::ids::Name;
 use crate::domain::keys::Partition;
 use crate::domain::progress::{Progress, Update};
 use crate::log::Streams;
+use crate::maintenance::visits::node_sizes;
 use crate::redis::layout::{ReverseState, StoredLayout};
 use crate::redis::processes::{
     ProcessMember, consumer_without_heartbeat, is_anyone_behind, live_consumers,
@@ -63,13 +64,16 @@ pub struct Backfill<'a> {
     waiting: BTreeSet<Partition>,
     waiting_facts: u64,
     facts: u64,
+    /// About the number of keys that were visited, and of those to visit; 0 until the scan begins.
+    visited: u64,
+    all: u64,
     /// The run IDs of all masters when the scan began.
     servers: Vec<String>,
     progress: &'a dyn Progress,
 }
 
 impl<'a> Backfill<'a> {
-    /// The backfill of a metric. `progress` gets the number of facts so far.
+    /// The backfill of a metric. `progress` gets about the number of keys that were visited, of all, and the number of facts so far.
     ///
     /// # Errors
     /// The metric has no facts, or the configuration does not say that they are kept for users.
@@ -96,6 +100,8 @@ impl<'a> Backfill<'a> {
             waiting: BTreeSet::new(),
             waiting_facts: 0,
             facts: 0,
+            visited: 0,
+            all: 0,
             servers: Vec::new(),
             progress,
         })
@@ -133,9 +139,12 @@ impl<'a> Backfill<'a> {
         self.servers = run_ids(&self.store).await?;
         // Compaction may move facts from a key that was not scanned yet to one that was. The second pass finds them there.
         let passes = if self.kind == FactKind::Daily { 2 } else { 1 };
+        let sizes = node_sizes(&self.store).await?;
+        let scans = passes * self.scans_per_pass();
+        self.all = scans * sizes.iter().sum::<u64>();
         for _ in 0..passes {
-            for mut server in self.store.servers()? {
-                self.scan(&mut server, member).await?;
+            for (mut server, size) in self.store.servers()?.into_iter().zip(&sizes) {
+                self.scan((&mut server, *size), member).await?;
             }
         }
         self.drain(member).await?;
@@ -158,8 +167,9 @@ impl<'a> Backfill<'a> {
     }
 
     fn step(&self, step: &str) {
-        let update = Update::new(step, self.facts, "facts");
-        self.progress.update(&update);
+        let all = (self.all > 0).then_some(self.all);
+        let update = Update::new(step, self.visited, "keys").of(all);
+        self.progress.update(&update.with(&[("facts", self.facts)]));
     }
 
     async fn record(&mut self, state: ReverseState) -> Result<(), BackfillError> {

@@ -2,6 +2,7 @@
 
 pub use super::scan::fact_permissions;
 use super::{drain, scan};
+use crate::maintenance::visits;
 use crate::redis::permissions::Permissions;
 use crate::redis::processes::CONSUMER_PERMISSIONS;
 use crate::redis::run_id;
@@ -9,6 +10,7 @@ use crate::redis::run_id;
 /// The permissions that backfills require, except to read facts.
 pub fn required_permissions() -> Permissions {
     Permissions::of_commands(scan::PERMISSIONS)
+        .and(Permissions::of_commands(visits::PERMISSIONS))
         .and(Permissions::of_commands(drain::PERMISSIONS))
         .and(Permissions::of_commands(CONSUMER_PERMISSIONS))
         .and(Permissions::of_commands(run_id::PERMISSIONS))

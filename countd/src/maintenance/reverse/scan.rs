@@ -57,6 +57,11 @@ struct FactKey {
 }
 
 impl Backfill<'_> {
+    /// The number of scans of a server in a pass.
+    pub(super) fn scans_per_pass(&self) -> u64 {
+        self.patterns().len() as u64
+    }
+
     /// The patterns of the keys with facts, and how facts are stored there.
     fn patterns(&self) -> Vec<(String, FactForm)> {
         let name = self.name;
@@ -75,13 +80,14 @@ impl Backfill<'_> {
         }
     }
 
-    /// Adds the facts of all keys of a server.
+    /// Adds the facts of all keys of a server, which has about `size` keys.
     pub(super) async fn scan(
         &mut self,
-        server: &mut ConnectionManager,
+        (server, size): (&mut ConnectionManager, u64),
         member: &mut ProcessMember,
     ) -> Result<(), BackfillError> {
         for (pattern, form) in self.patterns() {
+            let end = self.visited + size;
             let mut cursor = 0_u64;
             loop {
                 let mut scan = redis::cmd("SCAN");
@@ -94,8 +100,11 @@ impl Backfill<'_> {
                         self.add_key(&key, member).await?;
                     }
                 }
-                self.step("reading facts");
                 cursor = next;
+                // A step looks at about so many keys, of which it returns those of the pattern.
+                let visited = self.visited + SCAN_COUNT as u64;
+                self.visited = if cursor == 0 { end } else { visited.min(end) };
+                self.step("reading facts");
                 if cursor == 0 {
                     break;
                 }

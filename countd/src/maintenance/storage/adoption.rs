@@ -9,7 +9,7 @@
 
 use super::adoption_pass::{ADOPTING, Adopted, Pass};
 use super::error::MigrationError;
-use super::lease::Lease;
+use super::lease::{Lease, WAITING_FOR_LOCK};
 use super::processes::Processes;
 use super::progress::Damage;
 use super::retry::{RETRIES, RETRY_DELAY, retried};
@@ -95,7 +95,7 @@ impl<'a> AdoptionRun<'a> {
             )));
         }
         let lease = Lease::acquire(&self.store, || {
-            self.step("waiting for the lock of another migration");
+            self.step(WAITING_FOR_LOCK);
         })
         .await?;
         let result = self.run_locked(&lease).await;

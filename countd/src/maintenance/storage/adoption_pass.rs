@@ -3,10 +3,11 @@
 use super::error::MigrationError;
 use super::lease::Lease;
 use super::progress::{Damage, MAX_DAMAGED};
-use super::slots::{key_count, slot_views};
+use super::slots::slot_views;
 use crate::domain::error::StoreError;
 use crate::domain::keys::{Adoption, MemberKind};
 use crate::domain::progress::Progress;
+use crate::maintenance::visits::node_sizes;
 use crate::query::fields::hash_tag;
 use crate::redis::call::RedisCall;
 use crate::redis::permissions::Permissions;
@@ -99,7 +100,8 @@ impl Pass<'_> {
         let nodes = self.store.node_map();
         let mut servers = self.store.servers()?;
         let before = slot_views(self.store, &mut servers).await?;
-        (self.adopted.visited, self.adopted.all) = (0, key_count(&mut servers).await?);
+        let sizes = node_sizes(self.store).await?;
+        (self.adopted.visited, self.adopted.all) = (0, sizes.iter().sum());
         for server in &mut servers {
             self.scan(server, &mut result).await?;
         }

@@ -16,6 +16,9 @@ use tokio::task::JoinHandle;
 pub static LEASE: LazyLock<LoadedScript> =
     LazyLock::new(|| LoadedScript::writing(include_str!("../../lua/lease.lua")));
 
+/// The step of a migration that waits for the lock.
+pub(super) const WAITING_FOR_LOCK: &str = "waiting for the lock of another migration";
+
 /// The time to live of the lock.
 const LIFETIME: Duration = Duration::from_secs(10);
 /// How long to wait for the lock. The lock of a migration that was killed expires in that time.

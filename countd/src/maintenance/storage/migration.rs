@@ -1,7 +1,7 @@
 //! The steps of a migration.
 
 use super::error::MigrationError;
-use super::lease::Lease;
+use super::lease::{Lease, WAITING_FOR_LOCK};
 use super::pass::{MOVING, Pass, PassResult, phases};
 use super::processes::Processes;
 use super::progress::{Counts, Report};
@@ -65,7 +65,7 @@ impl<'a> Migration<'a> {
             return Err(MigrationError::Refused(problem.to_owned()));
         }
         let lease = Lease::acquire(&self.store, || {
-            self.step("waiting for the lock of another migration");
+            self.step(WAITING_FOR_LOCK);
         })
         .await?;
         let result = self.run_locked(&lease).await;

@@ -17,6 +17,7 @@ mod migration;
 mod pass;
 mod processes;
 mod progress;
+mod record;
 mod retry;
 mod slots;
 mod target;
@@ -28,8 +29,10 @@ pub(in crate::maintenance) use lease::Lease;
 pub use leftovers::{MAX_LEFTOVERS, leftovers};
 pub use migration::{Migration, Options};
 pub use progress::{Damage, Report};
+pub use record::{RecordedRun, Recorder, RunState, recorded_permissions, recorded_runs};
 pub use target::Target;
 
+use super::visits;
 use crate::redis::layout;
 use crate::redis::permissions::Permissions;
 use crate::redis::processes::CONSUMER_PERMISSIONS;
@@ -43,7 +46,8 @@ pub fn required_permissions(backend: CounterBackend, is_cluster: bool) -> Permis
     let commands = [
         PERMISSIONS,
         pass::PERMISSIONS,
-        slots::PERMISSIONS,
+        record::PERMISSIONS,
+        visits::PERMISSIONS,
         CONSUMER_PERMISSIONS,
     ]
     .concat();

@@ -3,12 +3,13 @@
 use super::error::MigrationError;
 use super::lease::Lease;
 use super::progress::{Counts, Damage, MAX_DAMAGED};
-use super::slots::{key_count, slot_views, slots};
+use super::slots::{slot_views, slots};
 use super::target::{Movable, Target};
 use crate::domain::error::StoreError;
 use crate::domain::ids::Name;
 use crate::domain::keys::Partition;
 use crate::domain::progress::Progress;
+use crate::maintenance::visits::node_sizes;
 use crate::redis::call::RedisCall;
 use crate::redis::script::ScriptTemplate;
 use crate::redis::store::Store;
@@ -64,7 +65,8 @@ impl Pass<'_> {
         let nodes = self.store.node_map();
         let mut servers = self.store.servers()?;
         let before = slot_views(self.store, &mut servers).await?;
-        (self.counts.visited, self.counts.all) = (0, key_count(&mut servers).await?);
+        let sizes = node_sizes(self.store).await?;
+        (self.counts.visited, self.counts.all) = (0, sizes.iter().sum());
         for server in &mut servers {
             self.scan(server, &mut result).await?;
         }

@@ -6,8 +6,6 @@ use crate::redis::store::Store;
 use redis::aio::ConnectionManager;
 use std::collections::BTreeMap;
 
-/// Commands that this file sends.
-pub(super) const PERMISSIONS: &[&str] = &["DBSIZE"];
 /// Commands that this file sends to a cluster.
 pub(super) const CLUSTER_PERMISSIONS: &[&str] = &["CLUSTER NODES"];
 
@@ -43,15 +41,6 @@ pub(super) async fn slot_views(
     let is_moving = all.values().any(|slots| slots.contains('['));
     let is_complete = expected == Some(all.len() as u32);
     Ok((is_complete && !is_moving).then_some(all))
-}
-
-/// The number of keys of servers.
-pub(super) async fn key_count(servers: &mut [ConnectionManager]) -> Result<u64, MigrationError> {
-    let mut all = 0;
-    for server in servers {
-        all += redis::cmd("DBSIZE").query_async::<u64>(server).await?;
-    }
-    Ok(all)
 }
 
 /// A partition of each slot.

@@ -7,6 +7,7 @@ use crate::domain::event::{CheckMode, now_ms};
 use crate::domain::ids::{Id, Name};
 use crate::domain::keys::{CounterLocation, Partition, StoragePhase};
 use crate::maintenance::report::Report;
+use crate::maintenance::visits::{Observer, Visits, hash_sizes, node_sizes, table_sizes};
 use crate::redis::call::RedisCall;
 use crate::redis::script::{AUDIT, AUTHOR, CHANGES, SUMS_STATE, ScriptTemplate};
 use crate::repair::{Outcome, record_difference};
@@ -58,16 +59,19 @@ impl SumSweep {
         &self,
         mut comparison: Comparison<'_>,
         stop: &watch::Receiver<bool>,
+        observer: Observer<'_>,
     ) -> Result<Option<String>, StoreError> {
+        let mut visits = match observer {
+            None => Visits::unobserved(),
+            Some(_) => {
+                let step = ("comparing received counters", "users");
+                Visits::new(observer, step, self.sizes().await?)
+            }
+        };
         let refused = || Some("a migration moves the counters of users".to_owned());
         let keys = self.store.keys();
         for partition in 0..keys.partitions() {
-            let mut sources = vec![(keys.sum_hash(partition), "HSCAN")];
-            if self.store.backend().has_tables() {
-                sources.push((keys.sum_table(partition), "CTAB.SCAN"));
-                sources.push((keys.user_table(partition), "CTAB.SCAN"));
-            }
-            for (key, command) in sources {
+            for (key, command) in self.keys_with_users(partition) {
                 let mut cursor = "0".to_owned();
                 loop {
                     if *stop.borrow() {
@@ -88,6 +92,7 @@ impl SumSweep {
                     let ids = page.1.iter().step_by(step);
                     let ids = ids.map(|id| id.split(':').next().unwrap_or_default());
                     let ids: BTreeSet<Id> = ids.filter_map(|id| Id::new(id).ok()).collect();
+                    visits.add((page.1.len() / step) as u64, ids.len() as u64);
                     if !self.compare(&mut comparison, ids).await? {
                         return Ok(refused());
                     }
@@ -96,16 +101,53 @@ impl SumSweep {
                         break;
                     }
                 }
+                visits.end_part();
             }
         }
-        match self.compare_objects(&mut comparison).await? {
+        match self.compare_objects(&mut comparison, &mut visits).await? {
             true => Ok(None),
             false => Ok(refused()),
         }
     }
 
+    /// The keys with users of a partition, each with the command that lists them.
+    fn keys_with_users(&self, partition: Partition) -> Vec<(String, &'static str)> {
+        let keys = self.store.keys();
+        let mut sources = vec![(keys.sum_hash(partition), "HSCAN")];
+        if self.store.backend().has_tables() {
+            sources.push((keys.sum_table(partition), "CTAB.SCAN"));
+            sources.push((keys.user_table(partition), "CTAB.SCAN"));
+        }
+        sources
+    }
+
+    /// The number of users at each of these keys, and of the keys of each node, in the order in which they are visited.
+    async fn sizes(&self) -> Result<Vec<u64>, StoreError> {
+        let partitions = 0..self.store.keys().partitions();
+        let sources = partitions.flat_map(|partition| self.keys_with_users(partition));
+        let sources: Vec<(String, &str)> = sources.collect();
+        let of = |command: &str| -> Vec<String> {
+            let sources = sources.iter().filter(|(_, other)| *other == command);
+            sources.map(|(key, _)| key.clone()).collect()
+        };
+        let hashes = hash_sizes(&self.store, &of("HSCAN")).await?;
+        let tables = table_sizes(&self.store, &of("CTAB.SCAN")).await?;
+        let (mut hashes, mut tables) = (hashes.into_iter(), tables.into_iter());
+        let sizes = sources.iter().filter_map(|(_, command)| match *command {
+            "HSCAN" => hashes.next(),
+            _ => tables.next(),
+        });
+        let mut sizes: Vec<u64> = sizes.collect();
+        sizes.extend(node_sizes(&self.store).await?);
+        Ok(sizes)
+    }
+
     /// Compares the counters of users that are objects.
-    async fn compare_objects(&self, comparison: &mut Comparison<'_>) -> Result<bool, StoreError> {
+    async fn compare_objects(
+        &self,
+        comparison: &mut Comparison<'_>,
+        visits: &mut Visits<'_>,
+    ) -> Result<bool, StoreError> {
         let keys = self.store.keys();
         for mut server in self.store.servers()? {
             let mut cursor = 0_u64;
@@ -120,11 +162,15 @@ impl SumSweep {
                     let key = std::str::from_utf8(key).ok()?;
                     keys.user_of_counters(key)
                 });
-                if !self.compare(comparison, ids.collect()).await? {
+                let ids: BTreeSet<Id> = ids.collect();
+                // A step looks at about so many keys, of which it returns those of the pattern.
+                visits.add(SCAN_COUNT as u64, ids.len() as u64);
+                if !self.compare(comparison, ids).await? {
                     return Ok(false);
                 }
                 cursor = next;
                 if cursor == 0 {
+                    visits.end_part();
                     break;
                 }
             }

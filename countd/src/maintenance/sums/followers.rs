@@ -11,6 +11,7 @@ use crate::domain::ids::{Entity, Id, Name};
 use crate::domain::keys::{KeyName, Partition, StoragePhase};
 use crate::facts::{Card, CardSource, FactStores, cards, decode_cards, may_differ};
 use crate::maintenance::report::Report;
+use crate::maintenance::visits::{Observer, Visits, user_sizes};
 use crate::query::fields::{CountersToRead, read_page};
 use crate::repair::{CheckRequest, Rebuilder, Sources, UserSource, append_checks};
 use crate::storage::locator::Locator;
@@ -49,7 +50,7 @@ pub struct FollowersCheck {
 }
 
 /// A comparison of the counters of users, page by page.
-pub struct FollowersPass {
+pub struct FollowersPass<'a> {
     counted: Vec<Counted>,
     user_len: usize,
     how: FollowersCheck,
@@ -61,8 +62,7 @@ pub struct FollowersPass {
     row: String,
     /// The counters that are right by plain reads.
     pub report: Report,
-    /// The number of users so far.
-    pub users: u64,
+    visits: Visits<'a>,
     /// The number of users for whom checks were appended.
     pub suspects: usize,
     /// The last check that was appended to each log.
@@ -71,7 +71,7 @@ pub struct FollowersPass {
     pub homes: BTreeSet<Partition>,
 }
 
-impl FollowersPass {
+impl FollowersPass<'_> {
     /// The names of the counters.
     pub fn counters(&self) -> impl Iterator<Item = &Name> {
         self.counted.iter().map(|counted| counted.counter.name())
@@ -93,7 +93,7 @@ impl SumSweep {
             round,
             report: None,
         };
-        let Some(mut pass) = self.followers_pass(how).await? else {
+        let Some(mut pass) = self.followers_pass(how, None).await? else {
             return Ok(0);
         };
         while !*stop.borrow() && self.next_followers(&mut pass).await? {}
@@ -104,10 +104,11 @@ impl SumSweep {
     ///
     /// # Errors
     /// Redis failed.
-    pub async fn followers_pass(
+    pub async fn followers_pass<'a>(
         &self,
         how: FollowersCheck,
-    ) -> Result<Option<FollowersPass>, StoreError> {
+        observer: Observer<'a>,
+    ) -> Result<Option<FollowersPass<'a>>, StoreError> {
         let counted = self.counted();
         // Otherwise processes may change counters of facts in different steps.
         if self.store.layout().counting != self.config.counting()
@@ -129,7 +130,13 @@ impl SumSweep {
             tables,
             row: "0".to_owned(),
             report: Report::default(),
-            users: 0,
+            visits: match observer {
+                None => Visits::unobserved(),
+                Some(_) => {
+                    let sizes = user_sizes(&self.store).await?;
+                    Visits::new(observer, ("comparing users", "users"), sizes)
+                }
+            },
             suspects: 0,
             appended: BTreeMap::new(),
             homes: BTreeSet::new(),
@@ -140,7 +147,7 @@ impl SumSweep {
     ///
     /// # Errors
     /// Redis failed.
-    pub async fn next_followers(&self, pass: &mut FollowersPass) -> Result<bool, StoreError> {
+    pub async fn next_followers(&self, pass: &mut FollowersPass<'_>) -> Result<bool, StoreError> {
         if let Some(server) = pass.servers.front_mut() {
             let mut scan = redis::cmd("SCAN");
             scan.arg(pass.cursor).arg("MATCH").arg(PATTERN);
@@ -148,10 +155,11 @@ impl SumSweep {
             let (next, found): (u64, Vec<Vec<u8>>) = scan.query_async(server).await?;
             let ids = found.iter().filter_map(|key| self.user_of(key, pass));
             let ids = ids.collect();
-            self.compare_followers(pass, ids).await?;
+            self.compare_followers(pass, ids, SCAN_COUNT).await?;
             pass.cursor = next;
             if next == 0 {
                 pass.servers.pop_front();
+                pass.visits.end_part();
             }
             return Ok(true);
         }
@@ -167,11 +175,13 @@ impl SumSweep {
             Err(StoreError::WrongType(_)) => ("0".to_owned(), Vec::new()),
             page => page?,
         };
+        let rows = ids.len();
         let ids = ids.iter().filter_map(|id| Id::new(id.as_str()).ok());
         let ids = ids.collect();
-        self.compare_followers(pass, ids).await?;
+        self.compare_followers(pass, ids, rows).await?;
         if next == "0" {
             pass.tables.start += 1;
+            pass.visits.end_part();
         }
         pass.row = next;
         Ok(true)
@@ -183,7 +193,7 @@ impl SumSweep {
     /// Redis failed.
     pub async fn check_followers_of(
         &self,
-        pass: &mut FollowersPass,
+        pass: &mut FollowersPass<'_>,
         uid: &Id,
     ) -> Result<(), StoreError> {
         let metrics = self.sources(pass, uid)?;
@@ -194,7 +204,7 @@ impl SumSweep {
 
     async fn append(
         &self,
-        pass: &mut FollowersPass,
+        pass: &mut FollowersPass<'_>,
         requests: Vec<CheckRequest>,
     ) -> Result<(), StoreError> {
         let homes = requests.iter().map(|request| &request.check.eid);
@@ -233,7 +243,7 @@ impl SumSweep {
     }
 
     /// The user of a key with facts on a user, or of an object with counters.
-    fn user_of(&self, key: &[u8], pass: &FollowersPass) -> Option<Id> {
+    fn user_of(&self, key: &[u8], pass: &FollowersPass<'_>) -> Option<Id> {
         let keys = self.store.keys();
         if let Some(uid) = keys.user_of_counters(std::str::from_utf8(key).ok()?) {
             return Some(uid);
@@ -249,7 +259,7 @@ impl SumSweep {
     /// Where the facts on a user are.
     fn sources(
         &self,
-        pass: &FollowersPass,
+        pass: &FollowersPass<'_>,
         uid: &Id,
     ) -> Result<Vec<(Name, CardSource)>, StoreError> {
         let entity = user(uid)?;
@@ -261,12 +271,14 @@ impl SumSweep {
         Ok(sources.collect())
     }
 
-    /// Compares the counters of these users by plain reads. Appends a check for each difference.
+    /// Compares the counters of these users, who were found among so many keys or rows, by plain reads. Appends a check for each difference.
     async fn compare_followers(
         &self,
-        pass: &mut FollowersPass,
+        pass: &mut FollowersPass<'_>,
         ids: BTreeSet<Id>,
+        visited: usize,
     ) -> Result<(), StoreError> {
+        pass.visits.add(visited as u64, ids.len() as u64);
         if ids.is_empty() {
             return Ok(());
         }
@@ -317,7 +329,6 @@ impl SumSweep {
                 .users(damaged)
                 .await;
         }
-        pass.users += ids.len() as u64;
         self.pace(ids.len()).await;
         Ok(())
     }

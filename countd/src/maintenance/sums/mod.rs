@@ -24,8 +24,10 @@ use crate::domain::config::{Config, UserCounter};
 use crate::domain::error::StoreError;
 use crate::domain::event::{CheckMode, now_ms};
 use crate::domain::keys::StoragePhase;
+use crate::domain::progress::Update;
 use crate::domain::sweep_ages::{Sweep, SweepAges};
 use crate::maintenance::report::Report;
+use crate::maintenance::visits::{self, Observer};
 use crate::redis::layout::Authors;
 use crate::redis::permissions::Permissions;
 use crate::redis::script::CounterBackend;
@@ -45,11 +47,14 @@ pub fn required_permissions(backend: CounterBackend) -> Permissions {
         wave::PERMISSIONS,
         compare::PERMISSIONS,
         followers::PERMISSIONS,
+        visits::PERMISSIONS,
+        visits::HASH_PERMISSIONS,
     ]
     .concat();
     if backend.has_tables() {
         commands.extend(compare::TABLE_PERMISSIONS);
         commands.extend(followers::TABLE_PERMISSIONS);
+        commands.extend(visits::TABLE_PERMISSIONS);
     }
     Permissions::of_commands(&commands)
         .and(state::required_permissions(backend))
@@ -158,7 +163,7 @@ impl SumSweep {
             mode: CheckMode::Correct,
             only: None,
         };
-        let progress = self.run(&how, stop).await?;
+        let progress = self.run(&how, stop, None).await?;
         if let Progress::Done(report) = &progress {
             metrics::counter!("countd_author_sweeps_total").increment(1);
             tracing::debug!(?report, "the sweep over authors has ended");
@@ -174,6 +179,7 @@ impl SumSweep {
         &self,
         how: &SumCheck,
         stop: &watch::Receiver<bool>,
+        observer: Observer<'_>,
     ) -> Result<Progress, StoreError> {
         let counters = match self.counters() {
             Ok(counters) => counters,
@@ -193,8 +199,8 @@ impl SumSweep {
             let Stage { sweep, stage } = self.current_stage().await?;
             let waits = match stage {
                 SUMS_ARE_NEW => None,
-                COLOURING => match self.visit_all(sweep, &users, stop).await? {
-                    true => wave(&self.store, &self.log, stop).await?,
+                COLOURING => match self.visit_all(sweep, &users, stop, observer).await? {
+                    true => self.wait(stop, observer).await?,
                     false => Some("the entities of a slot cannot be visited".to_owned()),
                 },
                 COMPARING => {
@@ -205,10 +211,10 @@ impl SumSweep {
                         how,
                         report: &mut report,
                     };
-                    self.compare_all(comparison, stop).await?
+                    self.compare_all(comparison, stop, observer).await?
                 }
                 COMPARED => None,
-                UNCOLOURING => wave(&self.store, &self.log, stop).await?,
+                UNCOLOURING => self.wait(stop, observer).await?,
                 _ if has_begun => {
                     if how.mode == CheckMode::Report {
                         self.forget_end().await?;
@@ -227,6 +233,18 @@ impl SumSweep {
             has_begun = true;
             self.advance(sweep, stage + 1).await?;
         }
+    }
+
+    /// Waits until all that is under way is counted. Returns why that does not happen, if it does not.
+    async fn wait(
+        &self,
+        stop: &watch::Receiver<bool>,
+        observer: Observer<'_>,
+    ) -> Result<Option<String>, StoreError> {
+        if let Some(progress) = observer {
+            progress.update(&Update::waiting("waiting for the consumers"));
+        }
+        wave(&self.store, &self.log, stop).await
     }
 
     /// The received counters that sums verify.

@@ -5,6 +5,7 @@ use crate::domain::config::USER;
 use crate::domain::error::StoreError;
 use crate::domain::ids::Name;
 use crate::domain::keys::{KeyName, Partition};
+use crate::maintenance::visits::{Observer, Visits, hash_sizes, table_sizes};
 use crate::redis::author::author_keys;
 use crate::redis::call::RedisCall;
 use crate::redis::layout::Authors;
@@ -38,34 +39,68 @@ impl SumSweep {
         sweep: u64,
         users: &Schema,
         stop: &watch::Receiver<bool>,
+        observer: Observer<'_>,
     ) -> Result<bool, StoreError> {
         let columns = self.column_arguments(users);
-        let kinds = match self.store.backend().has_tables() {
-            true => &["table", "hash"][..],
-            false => &["hash"],
+        let kinds = self.author_kinds();
+        let types = self.types_with_authors().await?;
+        let mut visits = match observer {
+            None => Visits::unobserved(),
+            Some(_) => {
+                let sizes = self.author_sizes(&types).await?;
+                Visits::new(observer, ("visiting authors", "authors"), sizes)
+            }
         };
-        for etype in self.types_with_authors().await? {
+        for etype in &types {
             for partition in 0..self.store.keys().partitions() {
                 for kind in kinds {
-                    if *stop.borrow()
-                        || !self
-                            .visit(sweep, (&etype, partition), kind, &columns)
-                            .await?
-                    {
+                    let of = ((etype, partition), *kind);
+                    if *stop.borrow() || !self.visit(sweep, of, &columns, &mut visits).await? {
                         return Ok(false);
                     }
+                    visits.end_part();
                 }
             }
         }
         Ok(true)
     }
 
+    /// Where authors are registered.
+    fn author_kinds(&self) -> &'static [&'static str] {
+        match self.store.backend().has_tables() {
+            true => &["table", "hash"],
+            false => &["hash"],
+        }
+    }
+
+    /// The number of registered authors at each key, in the order in which they are visited.
+    async fn author_sizes(&self, types: &BTreeSet<Name>) -> Result<Vec<u64>, StoreError> {
+        let keys = self.store.keys();
+        let places = types
+            .iter()
+            .flat_map(|etype| (0..keys.partitions()).map(move |of| (etype, of)));
+        let places: Vec<(&Name, Partition)> = places.collect();
+        let hashes = places
+            .iter()
+            .map(|(etype, of)| keys.author_hash(etype, *of));
+        let hashes = hash_sizes(&self.store, &hashes.collect::<Vec<_>>()).await?;
+        if !self.store.backend().has_tables() {
+            return Ok(hashes);
+        }
+        let tables = places
+            .iter()
+            .map(|(etype, of)| keys.author_table(etype, *of));
+        let tables = table_sizes(&self.store, &tables.collect::<Vec<_>>()).await?;
+        let sizes = tables.into_iter().zip(hashes);
+        Ok(sizes.flat_map(|(table, hash)| [table, hash]).collect())
+    }
+
     async fn visit(
         &self,
         sweep: u64,
-        (etype, partition): (&Name, Partition),
-        kind: &str,
+        ((etype, partition), kind): ((&Name, Partition), &str),
         columns: &[String],
+        visits: &mut Visits<'_>,
     ) -> Result<bool, StoreError> {
         let layout = self.store.keys();
         let mut keys = vec![layout.sums_state(partition)];
@@ -87,6 +122,7 @@ impl SumSweep {
                 return Ok(false);
             };
             metrics::counter!("countd_authors_visited_total").increment(coloured);
+            visits.add(PAGE as u64, coloured);
             if next == "0" {
                 return Ok(true);
             }

@@ -7,6 +7,7 @@ use crate::domain::error::StoreError;
 use crate::domain::ids::{Entity, Name};
 use crate::domain::keys::{KeyName, Partition, ReverseKey};
 use crate::maintenance::pace::Pace;
+use crate::maintenance::visits::{Observer, Visits, node_sizes};
 use crate::redis::run_id::run_id;
 use crate::redis::script::CounterBackend;
 use futures_util::{StreamExt, TryStreamExt, stream};
@@ -62,6 +63,7 @@ impl Transposition {
         &self,
         state: &State,
         stop: &watch::Receiver<bool>,
+        observer: Observer<'_>,
     ) -> Result<bool, StoreError> {
         let (metrics, mut types) = (self.metrics(), state.types.clone());
         if metrics.is_empty() {
@@ -72,8 +74,10 @@ impl Transposition {
         for partition in (0..self.store.keys().partitions()).rev() {
             lowest.insert(nodes.node_of(partition), partition);
         }
+        let mut visits = self.visits(observer).await?;
         for (node, server) in self.store.servers()?.into_iter().enumerate() {
             let Some(lowest) = lowest.get(&node) else {
+                (0..self.passes()).for_each(|_| visits.end_part());
                 continue;
             };
             let visit = Visit {
@@ -82,27 +86,46 @@ impl Transposition {
                 metrics: &metrics,
                 pace: Mutex::new(Pace::new(self.config.reconcile.facts_per_second)),
             };
-            if !self.visit_node(visit, state, &mut types, stop).await? {
+            if !self
+                .visit_node((visit, &mut visits), state, &mut types, stop)
+                .await?
+            {
                 return Ok(false);
             }
         }
         Ok(true)
     }
 
+    /// The progress of a sweep that begins or continues.
+    async fn visits<'a>(&self, observer: Observer<'a>) -> Result<Visits<'a>, StoreError> {
+        if observer.is_none() {
+            return Ok(Visits::unobserved());
+        }
+        let nodes = node_sizes(&self.store).await?.into_iter();
+        let sizes = nodes.flat_map(|size| (0..self.passes()).map(move |_| size));
+        let step = ("comparing all facts of users", "facts and timelines");
+        Ok(Visits::new(observer, step, sizes.collect()))
+    }
+
+    /// The number of passes over the keys of a node.
+    fn passes(&self) -> u64 {
+        // Compaction may move facts from a key that was not visited yet to one that was. The second pass finds them there.
+        if self.has_daily() { 2 } else { 1 }
+    }
+
     async fn visit_node(
         &self,
-        mut visit: Visit<'_>,
+        (mut visit, visits): (Visit<'_>, &mut Visits<'_>),
         state: &State,
         types: &mut BTreeSet<(Name, Name)>,
         stop: &watch::Receiver<bool>,
     ) -> Result<bool, StoreError> {
         let run = run_id(&mut visit.server).await?;
-        // Compaction may move facts from a key that was not visited yet to one that was. The second pass finds them there.
-        let passes = if self.has_daily() { 2 } else { 1 };
         let field = Transposition::cursor_field(visit.lowest);
         let saved = state.cursors.get(&field).map_or("", String::as_str);
         let (mut pass, mut cursor) = resume(saved, &run);
-        while pass < passes {
+        (0..pass.min(self.passes())).for_each(|_| visits.end_part());
+        while pass < self.passes() {
             // An adoption converts keys while they are compared.
             if *stop.borrow() || self.store.backend().is_mixed() {
                 return Ok(false);
@@ -110,6 +133,7 @@ impl Transposition {
             let mut scan = redis::cmd("SCAN");
             scan.arg(cursor).arg("COUNT").arg(SCAN_COUNT);
             let (next, found): (u64, Vec<Vec<u8>>) = scan.query_async(&mut visit.server).await?;
+            let visited = found.len() as u64;
             let keys = found.into_iter();
             let keys: Vec<_> = keys
                 .filter_map(|key| self.key(key, visit.metrics))
@@ -129,8 +153,12 @@ impl Transposition {
                 return Ok(false);
             }
             visit.pace.get_mut().add(SCAN_COUNT / KEYS_PER_FACT).await;
+            visits.add(visited, keys.len() as u64);
             cursor = next;
-            pass += u64::from(cursor == 0);
+            if cursor == 0 {
+                pass += 1;
+                visits.end_part();
+            }
             let saved = format!("{run}/{pass}/{cursor}");
             self.save_cursor(visit.lowest, saved, types).await?;
         }

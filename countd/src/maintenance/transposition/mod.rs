@@ -21,8 +21,10 @@ use crate::domain::config::Config;
 use crate::domain::error::StoreError;
 use crate::domain::event::{CheckMode, now_ms};
 use crate::domain::ids::Name;
+use crate::domain::progress::Update;
 use crate::domain::sweep_ages::{Sweep, SweepAges};
 use crate::maintenance::sums::{Lock, WAVE_PERMISSIONS, wave};
+use crate::maintenance::visits::{self, Observer};
 use crate::redis::permissions::Permissions;
 use crate::redis::run_id;
 use crate::redis::script::CounterBackend;
@@ -42,6 +44,7 @@ pub fn required_permissions() -> Permissions {
             run_id::PERMISSIONS,
             state::PERMISSIONS,
             users::PERMISSIONS,
+            visits::PERMISSIONS,
         ]
         .concat(),
     )
@@ -51,7 +54,9 @@ pub fn required_permissions() -> Permissions {
 pub fn user_permissions(backend: CounterBackend) -> Permissions {
     let permissions = check_users_permissions(backend);
     match backend.has_tables() {
-        true => permissions.and(Permissions::of_commands(users::TABLE_PERMISSIONS)),
+        true => permissions
+            .and(Permissions::of_commands(users::TABLE_PERMISSIONS))
+            .and(Permissions::of_commands(visits::TABLE_PERMISSIONS)),
         false => permissions,
     }
 }
@@ -107,14 +112,14 @@ impl Transposition {
         let state = self.state().await?;
         let is_due = |last: Option<u64>| last.is_none_or(|last| now_ms() >= last + pause);
         let report = match is_due(state.passed_at) {
-            true => self.check_all_users(CheckMode::Correct, stop).await?,
+            true => self.check_all_users(CheckMode::Correct, stop, None).await?,
             false => self.check_noted_users(CheckMode::Correct).await?,
         };
         let is_running = state.sweeps.begun > state.sweeps.ended;
         if !is_running && !is_due(state.ended_at) && report.waiting == 0 {
             return Ok(None);
         }
-        let waits = self.sweep(stop).await?;
+        let waits = self.sweep(stop, None).await?;
         if waits.is_none() {
             self.check_noted_users(CheckMode::Correct).await?;
         }
@@ -146,10 +151,17 @@ impl Transposition {
     ///
     /// # Errors
     /// Redis failed. The sweep can be continued.
-    pub async fn sweep(&self, stop: &watch::Receiver<bool>) -> Result<Option<String>, StoreError> {
+    pub async fn sweep(
+        &self,
+        stop: &watch::Receiver<bool>,
+        observer: Observer<'_>,
+    ) -> Result<Option<String>, StoreError> {
         let state = self.begin().await?;
-        if !self.visit_all(&state, stop).await? {
+        if !self.visit_all(&state, stop, observer).await? {
             return Ok(Some("the process stops".to_owned()));
+        }
+        if let Some(progress) = observer {
+            progress.update(&Update::waiting("waiting for the consumers"));
         }
         if let Some(reason) = wave(&self.store, &self.log, stop).await? {
             return Ok(Some(reason));

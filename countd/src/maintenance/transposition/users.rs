@@ -5,6 +5,7 @@ use crate::domain::error::{SchemaError, StoreError};
 use crate::domain::event::CheckMode;
 use crate::domain::ids::Id;
 use crate::maintenance::report::Report;
+use crate::maintenance::visits::{Observer, Visits, user_sizes};
 use crate::repair::{
     CheckUsers, FoundOfUser, Outcome, Rebuilder, ReverseCounter, Sweeps, check_users,
     reverse_counters,
@@ -120,11 +121,39 @@ impl Transposition {
         &self,
         mode: CheckMode,
         stop: &watch::Receiver<bool>,
+        observer: Observer<'_>,
     ) -> Result<UsersReport, StoreError> {
         let mut pass = self.pass(mode).await?;
         if pass.counters.is_empty() {
             return Ok(pass.report);
         }
+        let mut visits = match observer {
+            None => Visits::unobserved(),
+            Some(_) => {
+                let step = ("comparing users with their facts", "users");
+                Visits::new(observer, step, user_sizes(&self.store).await?)
+            }
+        };
+        let is_complete = self
+            .check_users_of_keys(&mut pass, &mut visits, stop)
+            .await?
+            && self
+                .check_users_of_tables(&mut pass, &mut visits, stop)
+                .await?;
+        // Otherwise the next round compares all users again.
+        if is_complete && mode != CheckMode::Report && pass.report.unnoted == 0 {
+            self.end_pass().await?;
+        }
+        Ok(pass.report)
+    }
+
+    /// Compares the counters of the users of all timelines and objects. Returns false if `stop` turns true first.
+    async fn check_users_of_keys(
+        &self,
+        pass: &mut Pass,
+        visits: &mut Visits<'_>,
+        stop: &watch::Receiver<bool>,
+    ) -> Result<bool, StoreError> {
         let keys = self.store.keys();
         for mut server in self.store.servers()? {
             let mut cursor = 0_u64;
@@ -138,16 +167,31 @@ impl Transposition {
                     let timeline = || Some(keys.reverse_of(key)?.uid);
                     keys.user_of_counters(key).or_else(timeline)
                 });
-                self.check(&mut pass, uids.collect()).await?;
+                let uids: BTreeSet<Id> = uids.collect();
+                // A step looks at about so many keys, of which it returns those of the pattern.
+                visits.add(SCAN_COUNT as u64, uids.len() as u64);
+                self.check(pass, uids).await?;
                 cursor = next;
                 if *stop.borrow() {
-                    return Ok(pass.report);
+                    return Ok(false);
                 }
                 if cursor == 0 {
+                    visits.end_part();
                     break;
                 }
             }
         }
+        Ok(true)
+    }
+
+    /// Compares the counters of the users of all rows. Returns false if `stop` turns true first.
+    async fn check_users_of_tables(
+        &self,
+        pass: &mut Pass,
+        visits: &mut Visits<'_>,
+        stop: &watch::Receiver<bool>,
+    ) -> Result<bool, StoreError> {
+        let keys = self.store.keys();
         let has_tables = self.store.backend().has_tables();
         for partition in (0..keys.partitions()).filter(|_| has_tables) {
             let mut cursor = "0".to_owned();
@@ -162,21 +206,19 @@ impl Transposition {
                     page => page?,
                 };
                 let uids = ids.iter().filter_map(|id| Id::new(id.as_str()).ok());
-                self.check(&mut pass, uids.collect()).await?;
+                visits.add(ids.len() as u64, ids.len() as u64);
+                self.check(pass, uids.collect()).await?;
                 cursor = next;
                 if *stop.borrow() {
-                    return Ok(pass.report);
+                    return Ok(false);
                 }
                 if cursor == "0" {
+                    visits.end_part();
                     break;
                 }
             }
         }
-        // Otherwise the next round compares all users again.
-        if mode != CheckMode::Report && pass.report.unnoted == 0 {
-            self.end_pass().await?;
-        }
-        Ok(pass.report)
+        Ok(true)
     }
 
     /// Compares the counters whose differences wait for a sweep.
