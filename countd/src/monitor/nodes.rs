@@ -66,7 +66,7 @@ const fn status(name: &'static str, field: &'static str, help: &'static str) -> 
 }
 
 #[rustfmt::skip]
-const FIELDS: [Field; 25] = [
+const FIELDS: [Field; 26] = [
     gauge("countd_redis_uptime_seconds", "uptime_in_seconds", "Time since the node started"),
     gauge("countd_redis_clients", "connected_clients", "Connections of clients"),
     gauge("countd_redis_connected_replicas", "connected_slaves", "Connected replicas"),
@@ -79,6 +79,7 @@ const FIELDS: [Field; 25] = [
     counter("countd_redis_rdb_saves_total", "rdb_saves", "Snapshots that were saved"),
     gauge("countd_redis_rdb_last_save_timestamp_seconds", "rdb_last_save_time", "When the last snapshot was saved"),
     gauge("countd_redis_rdb_changes", "rdb_changes_since_last_save", "Changes since the last snapshot"),
+    gauge("countd_redis_rdb_copy_on_write_bytes", "rdb_last_cow_size", "Memory that was copied while the last snapshot was saved"),
     gauge("countd_redis_aof_enabled", "aof_enabled", "Whether the node has an append-only file"),
     status("countd_redis_aof_write_ok", "aof_last_write_status", "Whether the last write to the append-only file succeeded"),
     status("countd_redis_aof_rewrite_ok", "aof_last_bgrewrite_status", "Whether the last rewrite of the append-only file succeeded"),
