@@ -19,6 +19,7 @@ mod console;
 mod custom_metrics;
 mod damage;
 mod days;
+mod doctor;
 mod drain;
 mod erasure;
 mod error_responses;

@@ -17,6 +17,7 @@ mod nodes;
 pub mod permissions;
 pub mod processes;
 pub mod rank;
+pub mod replica_links;
 pub mod replicas;
 mod retry;
 pub mod run_id;

@@ -32,15 +32,15 @@ impl Connection {
         })
     }
 
-    /// Checks that the tables have the columns.
+    /// Checks that the tables have the columns, and that the user may change them.
     ///
     /// # Errors
     /// [`RelayError::Table`] if a table cannot be used; other errors if the database is unavailable.
     pub async fn check(&mut self) -> Result<(), RelayError> {
-        for statement in self.statements.checks() {
+        for (table, statement) in self.statements.checks() {
             match self.session.execute(statement).await {
                 Err(error) if error.is_invalid_statement() => {
-                    return Err(RelayError::Table(error));
+                    return Err(RelayError::Table { table, error });
                 }
                 checked => checked?,
             };

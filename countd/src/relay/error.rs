@@ -10,8 +10,13 @@ pub enum RelayError {
     #[error("relay.url is not set")]
     NoDatabase,
     /// The tables cannot be used. A retry cannot succeed.
-    #[error("the outbox table cannot be used: {0}")]
-    Table(DatabaseError),
+    #[error("the outbox table cannot be used: {error}")]
+    Table {
+        /// The table: the outbox, or that of dead rows.
+        table: String,
+        /// The refusal of the database.
+        error: DatabaseError,
+    },
     /// The database is unavailable, rejected a statement, or did not reply within `relay.timeout_ms`.
     #[error(transparent)]
     Database(#[from] DatabaseError),

@@ -9,10 +9,12 @@
 
 mod connection;
 mod error;
+mod repair;
 mod row;
 mod run;
 mod statements;
 mod turns;
 
 pub use error::RelayError;
+pub use repair::repair;
 pub use run::{check, run};

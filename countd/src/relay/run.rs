@@ -123,7 +123,7 @@ impl Relay {
                     tracing::info!(database = ?self.kind, table, "relaying");
                     return Ok(());
                 }
-                Err(error @ RelayError::Table(_)) => return Err(error),
+                Err(error @ RelayError::Table { .. }) => return Err(error),
                 Err(RelayError::Database(error)) if error.is_configuration() => {
                     return Err(error.into());
                 }

@@ -38,20 +38,42 @@ impl Statements {
         }
     }
 
-    /// Statements that fail if a table or a column is missing, and read no rows.
-    pub fn checks(&self) -> [String; 2] {
+    /// Statements that fail if a table or a column is missing, or if the user may not change it, each with the table. They change nothing:
+    /// `EXPLAIN` needs the permissions of the statement, and does not execute it.
+    pub fn checks(&self) -> Vec<(String, String)> {
         let (columns, key) = (COLUMNS.join(", "), &self.key);
+        let (table, dead) = (&self.table, &self.dead);
         let mark = match self.sent {
             SentRows::Delete => "",
             SentRows::Mark => ", sent_at",
         };
-        [
-            format!(
-                "SELECT {key}, {columns}{mark} FROM {} WHERE 1 = 0",
-                self.table
+        let mut checks = vec![
+            (
+                table,
+                format!("SELECT {key}, {columns}{mark} FROM {table} WHERE 1 = 0"),
             ),
-            format!("SELECT {columns}, reason FROM {} WHERE 1 = 0", self.dead),
-        ]
+            (
+                dead,
+                format!("SELECT {columns}, reason FROM {dead} WHERE 1 = 0"),
+            ),
+            (
+                table,
+                format!("SELECT {key} FROM {table} WHERE 1 = 0 FOR UPDATE"),
+            ),
+            (table, format!("EXPLAIN DELETE FROM {table} WHERE 1 = 0")),
+            (
+                dead,
+                format!(
+                    "EXPLAIN INSERT INTO {dead} ({columns}, reason) SELECT {columns}, '' FROM {table} WHERE 1 = 0"
+                ),
+            ),
+        ];
+        if self.sent == SentRows::Mark {
+            let mark = format!("EXPLAIN UPDATE {table} SET sent_at = sent_at WHERE 1 = 0");
+            checks.push((table, mark));
+        }
+        let checks = checks.into_iter();
+        checks.map(|(of, check)| (of.clone(), check)).collect()
     }
 
     /// Locks and reads the next rows: the key, and the columns as text.
@@ -172,7 +194,7 @@ mod tests {
         let all = [
             postgres.next_rows(),
             postgres.settle(&[1]),
-            postgres.checks().concat(),
+            format!("{:?}", postgres.checks()),
         ];
         assert!(!all.concat().contains("sent_at"), "{all:?}");
         assert_eq!(

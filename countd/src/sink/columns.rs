@@ -1,8 +1,8 @@
 //! Checks the tables: their columns, and their unique indexes. Without these a repeated write would add a second row.
 
-use super::error::SinkError;
+use super::error::{SinkError, TableLack};
 use super::tables::{Counts, Details, IdColumn, Tables};
-use crate::database::{Session, quoted};
+use crate::database::{Refusal, Session, quoted};
 use crate::domain::config::{DatabaseKind, SinkConfig};
 use crate::domain::ids::{MAX_ID, MAX_NAME};
 use std::collections::BTreeMap;
@@ -118,38 +118,66 @@ impl Table<'_> {
             columns: columns.collect(),
         };
         match table.columns.is_empty() {
-            true => Err(table.unusable("does not exist, or may not be read")),
+            true => Err(table.unusable("does not exist, or may not be read", TableLack::Table)),
             false => Ok(table),
         }
     }
 
-    fn unusable(&self, problem: &str) -> SinkError {
-        SinkError::Table(format!("the table {} {problem}", self.name))
+    fn unusable(&self, problem: &str, lack: TableLack) -> SinkError {
+        SinkError::Table {
+            table: self.name.to_owned(),
+            problem: problem.to_owned(),
+            lack,
+        }
     }
 
-    fn column(&self, name: &str) -> Result<&Column, SinkError> {
+    fn column(&self, name: &'static str) -> Result<&Column, SinkError> {
         let column = self.columns.get(name);
-        column.ok_or_else(|| self.unusable(&format!("has no column {name}")))
+        let lack = TableLack::Column(name);
+        column.ok_or_else(|| self.unusable(&format!("has no column {name}"), lack))
+    }
+
+    /// Checks that the user may write these columns. Nothing is executed: `EXPLAIN` needs the permissions of its statement.
+    async fn may_write(&self, session: &mut Session, columns: &[&str]) -> Result<(), SinkError> {
+        let (table, all) = (quoted(self.kind, self.name), columns.join(", "));
+        let column = columns.first().copied().unwrap_or_default();
+        for statement in [
+            format!("EXPLAIN INSERT INTO {table} ({all}) SELECT {all} FROM {table} WHERE 1 = 0"),
+            format!("EXPLAIN UPDATE {table} SET {column} = {column} WHERE 1 = 0"),
+            format!("EXPLAIN DELETE FROM {table} WHERE 1 = 0"),
+        ] {
+            match session.execute(statement).await {
+                Err(error) if error.refusal() == Some(Refusal::Permission) => {
+                    let problem = format!("may not be written: {error}");
+                    return Err(self.unusable(&problem, TableLack::Permission));
+                }
+                checked => checked?,
+            };
+        }
+        Ok(())
     }
 
     /// A column of ids.
-    fn ids(&self, name: &str) -> Result<IdColumn, SinkError> {
+    fn ids(&self, name: &'static str) -> Result<IdColumn, SinkError> {
         self.column(name)?.ids().ok_or_else(|| {
             self.unusable(&format!(
                 "has a column {name} that cannot hold ids: it must be a 64-bit integer, or a text of {MAX_ID} characters{}",
                 self.hint()
-            ))
+            ), TableLack::Type(name))
         })
     }
 
     /// A column of texts.
-    fn text(&self, name: &str, length: usize) -> Result<(), SinkError> {
+    fn text(&self, name: &'static str, length: usize) -> Result<(), SinkError> {
         match self.column(name)?.fits(length) {
             true => Ok(()),
-            false => Err(self.unusable(&format!(
-                "has a column {name} that must be a text of {length} characters{}",
-                self.hint()
-            ))),
+            false => Err(self.unusable(
+                &format!(
+                    "has a column {name} that must be a text of {length} characters{}",
+                    self.hint()
+                ),
+                TableLack::Type(name),
+            )),
         }
     }
 
@@ -161,7 +189,11 @@ impl Table<'_> {
     }
 
     /// Checks that exactly these columns are unique together.
-    async fn unique(&self, session: &mut Session, columns: &[&str]) -> Result<(), SinkError> {
+    async fn unique(
+        &self,
+        session: &mut Session,
+        columns: &'static [&'static str],
+    ) -> Result<(), SinkError> {
         let list = |quote: &str| {
             let names = columns.iter().map(|name| format!("{quote}{name}{quote}"));
             names.collect::<Vec<_>>().join(", ")
@@ -186,10 +218,13 @@ impl Table<'_> {
             ),
         };
         match session.texts(query).await?.is_empty() {
-            true => Err(self.unusable(&format!(
-                "has no unique index on ({}), which the sink needs",
-                list("")
-            ))),
+            true => Err(self.unusable(
+                &format!(
+                    "has no unique index on ({}), which the sink needs",
+                    list("")
+                ),
+                TableLack::Unique(columns),
+            )),
             false => Ok(()),
         }
     }
@@ -217,13 +252,17 @@ pub async fn load(
         let table = Table::load(session, kind, &of.table).await?;
         table.unique(session, &["user_id", "msg_id"]).await?;
         if !table.column("create_time")?.is_time() {
-            return Err(table.unusable("has a column create_time that is not a time"));
+            let problem = "has a column create_time that is not a time";
+            return Err(table.unusable(problem, TableLack::Type("create_time")));
         }
         details.push(Details {
             user: table.ids("user_id")?,
             entity: table.ids("msg_id")?,
             of: of.clone(),
         });
+        table
+            .may_write(session, &["user_id", "msg_id", "create_time"])
+            .await?;
     }
     for of in &config.counts {
         let table = Table::load(session, kind, &of.table).await?;
@@ -233,17 +272,22 @@ pub async fn load(
             table.column("count_value")?.ids(),
             Some(IdColumn::Integer(_))
         ) {
-            return Err(table.unusable("has a column count_value that is not a 64-bit integer"));
+            let problem = "has a column count_value that is not a 64-bit integer";
+            return Err(table.unusable(problem, TableLack::Type("count_value")));
         }
         counts.push(Counts {
             entity: table.ids("msg_id")?,
             of: of.clone(),
         });
+        table
+            .may_write(session, &["msg_id", "count_key", "count_value"])
+            .await?;
     }
     let state = Table::load(session, kind, &config.state).await?;
     state.unique(session, &["name"]).await?;
     state.text("name", MAX_STATE)?;
     state.text("value", MAX_STATE)?;
+    state.may_write(session, &["name", "value"]).await?;
     Ok(Tables {
         kind,
         details,

@@ -3,6 +3,21 @@
 use crate::database::DatabaseError;
 use crate::domain::error::{ConnectError, Problem, StoreError};
 
+/// What a table of the sink lacks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TableLack {
+    /// The table itself.
+    Table,
+    /// A column.
+    Column(&'static str),
+    /// The type of a column.
+    Type(&'static str),
+    /// A unique index on these columns together.
+    Unique(&'static [&'static str]),
+    /// The user's permission to write.
+    Permission,
+}
+
 /// Why the sink stops, or why a transaction failed. A failed transaction changes nothing, and is repeated.
 #[derive(Debug, thiserror::Error)]
 pub enum SinkError {
@@ -10,8 +25,15 @@ pub enum SinkError {
     #[error("sink.url is not set")]
     NoDatabase,
     /// A table cannot be used. A retry cannot succeed.
-    #[error("{0}")]
-    Table(String),
+    #[error("the table {table} {problem}")]
+    Table {
+        /// The table.
+        table: String,
+        /// What is wrong with it.
+        problem: String,
+        /// What it lacks.
+        lack: TableLack,
+    },
     /// The database is unavailable, rejected a statement, or did not reply within `sink.timeout_ms`.
     #[error(transparent)]
     Database(#[from] DatabaseError),

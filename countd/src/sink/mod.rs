@@ -15,6 +15,7 @@ mod error;
 mod leadership;
 mod pass;
 mod permissions;
+mod repair;
 mod run;
 mod scan;
 mod state;
@@ -24,6 +25,7 @@ mod tail;
 mod truth;
 mod writer;
 
-pub use error::SinkError;
+pub use error::{SinkError, TableLack};
 pub use permissions::{counter_permissions, required_permissions};
+pub use repair::repair;
 pub use run::{check, run};

@@ -67,7 +67,7 @@ pub async fn run(
         metrics::gauge!("countd_sink_leads").set(0.0);
         match ended {
             Ok(()) => return Ok(()),
-            Err(error @ (SinkError::Table(_) | SinkError::NoDatabase)) => return Err(error),
+            Err(error @ (SinkError::Table { .. } | SinkError::NoDatabase)) => return Err(error),
             Err(SinkError::Database(error)) if error.is_configuration() => {
                 return Err(error.into());
             }

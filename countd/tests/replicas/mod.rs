@@ -1,6 +1,6 @@
 //! `redis.read_from = "replica"`: replicas answer reads, unless their data is too old.
 
-mod link;
+pub mod link;
 
 use crate::support::{
     Api, Countd, Settings, metric, on_note, printed, run, set_schema, wait_until_drained, with,

@@ -91,7 +91,8 @@ impl Database {
                 let users = format!(
                     "CREATE DATABASE IF NOT EXISTS shop;\n\
                      CREATE USER IF NOT EXISTS shop@'%' IDENTIFIED BY '{PASSWORD}';\n\
-                     GRANT ALL ON shop.* TO shop@'%';\n"
+                     GRANT ALL ON shop.* TO shop@'%' WITH GRANT OPTION;\n\
+                     CREATE USER IF NOT EXISTS poor@'%' IDENTIFIED BY '{PASSWORD}';\n"
                 );
                 fs::write(dir.join("users.sql"), users).expect("the directory is writable");
                 let mut create = program("mariadb-install-db", "mariadb-server");
@@ -190,6 +191,17 @@ impl Database {
             "{scheme}://shop:{PASSWORD}@127.0.0.1:{}/{database}",
             self.port
         )
+    }
+
+    /// The URL for the user `poor`, who has no permissions on any table.
+    pub fn url_of_poor(&self) -> String {
+        if self.kind == Kind::Postgres {
+            let create = format!(
+                "DO $$ BEGIN CREATE USER poor PASSWORD '{PASSWORD}'; EXCEPTION WHEN duplicate_object THEN END $$"
+            );
+            self.execute(&create);
+        }
+        self.url().replace("//shop:", "//poor:")
     }
 
     /// Executes statements.

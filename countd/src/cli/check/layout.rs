@@ -1,15 +1,18 @@
 //! How the data is stored, beside how the configuration says.
 
-use super::report::{Finding, Report};
+use super::report::{Finding, Remedy, Report};
 use crate::cli::error::CommandError;
 use countd::domain::config::{Config, Storage, USER};
 use countd::domain::error::StoreError;
+use countd::domain::ids::Name;
 use countd::domain::keys::StoragePhase;
+use countd::domain::schema_views::MigrationState;
 use countd::maintenance::storage::{MAX_LEFTOVERS, Target, leftovers};
 use countd::redis::processes::live_processes;
 use countd::redis::script::CounterBackend;
 use countd::redis::store::Store;
 use countd::repair::other_processes;
+use std::collections::BTreeSet;
 use std::io::{self, Write};
 
 /// Notes everything about the layout.
@@ -37,49 +40,102 @@ fn note_storage(config: &Config, store: &Store, report: &mut Report<impl Write>)
         types.map(|(etype, entity)| (etype.as_str(), layout.storage_of(etype), entity.storage));
     let users = (USER, layout.storage_of_users(), config.users.storage);
     for (etype, stored, configured) in types.chain([users]) {
-        let migrate = format!("countd storage migrate {etype}");
-        let form = match (stored, configured) {
-            (StoragePhase::Table, Storage::Object) => "rows of tables",
-            (StoragePhase::Object, Storage::Table) => "objects",
-            (StoragePhase::Moving, _) => {
-                let note = format!(
-                    "counters of {etype} are moved from objects to rows of tables: `{migrate}` finishes that"
-                );
-                report.add(&Finding::note(note).repaired_by(migrate))?;
-                continue;
-            }
-            _ => continue,
-        };
-        let note = format!(
-            "counters of {etype} are {form}, although the configuration says {}: this data was created so",
-            configured.name()
-        );
-        report.add(&match stored {
-            StoragePhase::Object => {
-                Finding::note(format!("{note}; `{migrate}` moves them")).repaired_by(migrate)
-            }
-            _ => Finding::note(note),
-        })?;
+        if let Some(finding) = of_storage(etype, stored, configured) {
+            report.add(&finding)?;
+        }
     }
     Ok(())
+}
+
+/// A type whose counters are not stored as configured.
+pub(super) fn of_storage(
+    etype: &str,
+    stored: StoragePhase,
+    configured: Storage,
+) -> Option<Finding> {
+    let migrate = format!("countd storage migrate {etype}");
+    let note = |form: &str| {
+        format!(
+            "counters of {etype} are {form}, although the configuration says {}: this data was created so",
+            configured.name()
+        )
+    };
+    match (stored, configured) {
+        (StoragePhase::Table, Storage::Object) => {
+            let section = if etype == USER { "users" } else { etype };
+            let advice = format!(
+                "no command moves rows back to objects, and nothing is wrong: set storage = \"table\" for {section}"
+            );
+            Some(Finding::note(
+                note("rows of tables"),
+                Remedy::advice(advice),
+            ))
+        }
+        (StoragePhase::Object, Storage::Table) => {
+            let note = format!("{}; `{migrate}` moves them", note("objects"));
+            Some(Finding::note(note, migrate))
+        }
+        (StoragePhase::Moving, _) => {
+            let note = format!(
+                "counters of {etype} are moved from objects to rows of tables: `{migrate}` finishes that"
+            );
+            Some(Finding::note(note, migrate))
+        }
+        _ => None,
+    }
+}
+
+/// A note on the backend, for data without the module's types.
+pub(super) fn of_backend(backend: CounterBackend, has_module: bool, has_library: bool) -> Finding {
+    let adopt = "countd storage adopt";
+    if backend.is_mixed() {
+        let note = format!(
+            "the data was created without the module and is being converted to its types: `{adopt}` finishes that"
+        );
+        return Finding::note(note, adopt);
+    }
+    if has_module {
+        let note = format!(
+            "the module is not used, because this data was created without it: counters are Strings, sets of IDs are Sets; `{adopt}` converts them"
+        );
+        return Finding::note(note, adopt);
+    }
+    let strings = "counters are Strings, sets of IDs are Sets";
+    if has_library {
+        let advice = format!(
+            "nothing is wrong. Data of the module takes less memory: load it on all servers, and run `{adopt}`"
+        );
+        let note = format!("{strings}; the fallback library is loaded");
+        return Finding::note(note, Remedy::advice(advice));
+    }
+    let load = "redis-cli -x FUNCTION LOAD REPLACE < fallback/countint.lua";
+    let note = format!(
+        "{strings}; the fallback library is not loaded, which countd does not need: {load}"
+    );
+    Finding::note(note, load)
 }
 
 /// Notes the migrations of schemas that have not ended.
 fn note_schemas(store: &Store, report: &mut Report<impl Write>) -> io::Result<()> {
     for views in store.layout().all_schema_views().values() {
-        let state = &views.state;
-        if let Some(command) = state.next_command() {
-            let note = format!(
-                "schema {} is being migrated to {}: {}, reads of {} % of the entities return the new one",
-                state.from,
-                state.to,
-                state.stage.name(),
-                state.percent_of_reads()
-            );
-            report.add(&Finding::note(note).repaired_by(command))?;
+        if let Some(finding) = of_schema(&views.state) {
+            report.add(&finding)?;
         }
     }
     Ok(())
+}
+
+/// A migration of a schema that has not ended.
+pub(super) fn of_schema(state: &MigrationState) -> Option<Finding> {
+    let command = state.next_command()?;
+    let note = format!(
+        "schema {} is being migrated to {}: {}, reads of {} % of the entities return the new one",
+        state.from,
+        state.to,
+        state.stage.name(),
+        state.percent_of_reads()
+    );
+    Some(Finding::note(note, command))
 }
 
 /// Notes the objects that migrations have left.
@@ -94,22 +150,30 @@ async fn note_leftovers(
     let entities = config.entities.keys().cloned().map(Target::named);
     for target in entities.chain([Target::Users]) {
         let found = leftovers(store, &target).await?;
-        for key in &found {
-            let note = format!("{key} was left by the migration of its type");
-            report.add(&Finding::note(note))?;
-        }
-        if !found.is_empty() {
-            let more = match found.len() {
-                MAX_LEFTOVERS => "these and possibly more objects are",
-                _ => "these objects are",
-            };
-            let name = target.name();
-            let migrate = format!("countd storage migrate {name}");
-            let note = format!("{more} not counted with {name}: `{migrate}` adds them");
-            report.add(&Finding::note(note).repaired_by(migrate))?;
+        for finding in of_leftovers(target.name(), &found) {
+            report.add(&finding)?;
         }
     }
     Ok(())
+}
+
+/// Objects of a type that its migration has left.
+pub(super) fn of_leftovers(name: &str, found: &[String]) -> Vec<Finding> {
+    let migrate = format!("countd storage migrate {name}");
+    let keys = found.iter().map(|key| {
+        let note = format!("{key} was left by the migration of its type");
+        Finding::note(note, migrate.as_str())
+    });
+    let mut findings: Vec<Finding> = keys.collect();
+    if !found.is_empty() {
+        let more = match found.len() {
+            MAX_LEFTOVERS => "these and possibly more objects are",
+            _ => "these objects are",
+        };
+        let note = format!("{more} not counted with {name}: `{migrate}` adds them");
+        findings.push(Finding::note(note, migrate.as_str()));
+    }
+    findings
 }
 
 /// Notes the metrics whose facts are not kept for users as configured.
@@ -120,32 +184,51 @@ fn note_reverse(config: &Config, store: &Store, report: &mut Report<impl Write>)
         return Ok(());
     }
     for (name, metric) in config.metrics.iter() {
-        let note = match (metric.reverse, layout.has_reverse(name)) {
-            (true, false) => {
-                let backfill = format!("countd reverse backfill {name}");
-                let note = format!(
-                    "facts of {name} are not kept for users, because this data was begun without: run `{backfill}`"
-                );
-                Finding::note(note).repaired_by(backfill)
-            }
-            (false, true) => Finding::note(format!(
-                "facts of {name} are kept for users, although the configuration says no: this data was begun so"
-            )),
-            _ => continue,
-        };
-        report.add(&note)?;
+        if let Some(finding) = of_reverse(name, metric.reverse, layout.has_reverse(name)) {
+            report.add(&finding)?;
+        }
     }
     Ok(())
+}
+
+/// A metric whose facts are not kept for users as configured.
+pub(super) fn of_reverse(metric: &Name, configured: bool, stored: bool) -> Option<Finding> {
+    match (configured, stored) {
+        (true, false) => {
+            let backfill = format!("countd reverse backfill {metric}");
+            let note = format!(
+                "facts of {metric} are not kept for users, because this data was begun without: run `{backfill}`"
+            );
+            Some(Finding::note(note, backfill))
+        }
+        (false, true) => {
+            let note = format!(
+                "facts of {metric} are kept for users, although the configuration says no: this data was begun so"
+            );
+            let advice = format!(
+                "no command removes the timelines of users, and nothing is wrong: set reverse = true in [metrics.{metric}]"
+            );
+            Some(Finding::note(note, Remedy::advice(advice)))
+        }
+        _ => None,
+    }
 }
 
 /// Notes the metrics that are not compared with their facts.
 fn note_external(store: &Store, report: &mut Report<impl Write>) -> io::Result<()> {
     for name in store.layout().external() {
-        report.add(&Finding::note(format!(
-            "{name} is not compared with its facts, because events of it without facts were counted"
-        )))?;
+        report.add(&of_external(name))?;
     }
     Ok(())
+}
+
+/// A metric that is not compared with its facts.
+pub(super) fn of_external(metric: &Name) -> Finding {
+    let note = format!(
+        "{metric} is not compared with its facts, because events of it without facts were counted"
+    );
+    let advice = "no command finds facts that countd does not have: compare the counters with the data of the application, and correct differences with POST /counter/adjust";
+    Finding::note(note, Remedy::advice(advice))
 }
 
 /// Notes why counters are not compared now, if they are not.
@@ -155,17 +238,27 @@ async fn note_counting(
     report: &mut Report<impl Write>,
 ) -> Result<(), CommandError> {
     let others = other_processes(store, config).await?;
-    for process in &others {
-        report.add(&Finding::note(format!(
-            "process {process} has other settings of metrics (`count`, `facts`, `daily`) than this configuration: counters are not compared while both are used"
-        )))?;
-    }
     let live = live_processes(store).await.map_err(StoreError::from)?;
-    let is_used = !live.is_empty();
-    if others.is_empty() && is_used && store.layout().counting.is_empty() {
-        report.add(&Finding::note(
-            "counters are not compared until all events of other settings are counted",
-        ))?;
+    let is_unsettled = !live.is_empty() && store.layout().counting.is_empty();
+    for finding in of_counting(&others, is_unsettled) {
+        report.add(&finding)?;
     }
     Ok(())
+}
+
+/// Why counters are not compared now: other processes, or events that were appended with other settings.
+pub(super) fn of_counting(others: &BTreeSet<String>, is_unsettled: bool) -> Vec<Finding> {
+    if others.is_empty() && is_unsettled {
+        let note = "counters are not compared until all events of other settings are counted";
+        let advice = "no command: it ends by itself when the consumers have counted these events. Start `countd consume` if none runs";
+        return vec![Finding::note(note, Remedy::advice(advice))];
+    }
+    let others = others.iter().map(|process| {
+        let note = format!(
+            "process {process} has other settings of metrics (`count`, `facts`, `daily`) than this configuration: counters are not compared while both are used"
+        );
+        let advice = "no command changes the settings of a running process: start it again with this configuration, or run this check with that of the process";
+        Finding::note(note, Remedy::advice(advice))
+    });
+    others.collect()
 }

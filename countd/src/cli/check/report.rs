@@ -16,37 +16,106 @@ pub enum Severity {
     Problem,
 }
 
-/// A finding.
+/// What an operator does about a finding: commands that repair it, what to know before, or why no command does. It is never empty.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Remedy {
+    commands: Vec<String>,
+    advice: Option<String>,
+}
+
+impl Remedy {
+    /// This command repairs it.
+    pub fn command(command: impl Into<String>) -> Remedy {
+        Remedy {
+            commands: vec![command.into()],
+            advice: None,
+        }
+    }
+
+    /// These commands repair it, one after the other. Without any, the advice says what to do.
+    pub fn commands(commands: Vec<String>, advice: impl Into<String>) -> Remedy {
+        Remedy {
+            commands,
+            advice: Some(advice.into()),
+        }
+    }
+
+    /// No command repairs it: why, and what to do instead.
+    pub fn advice(advice: impl Into<String>) -> Remedy {
+        Remedy::commands(Vec::new(), advice)
+    }
+
+    /// With what to know before the command is run.
+    pub fn knowing(self, advice: impl Into<String>) -> Remedy {
+        let advice = Some(advice.into());
+        Remedy { advice, ..self }
+    }
+}
+
+impl From<String> for Remedy {
+    fn from(command: String) -> Remedy {
+        Remedy::command(command)
+    }
+}
+
+impl From<&str> for Remedy {
+    fn from(command: &str) -> Remedy {
+        Remedy::command(command)
+    }
+}
+
+/// A finding. All but those without a problem have a remedy.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
     severity: Severity,
     text: String,
-    /// The command that repairs it.
+    /// The commands that repair it, one per line.
     #[serde(skip_serializing_if = "Option::is_none")]
     repair: Option<String>,
+    /// What to know before, or what to do if there is no command.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    advice: Option<String>,
+    /// Where it was made: a test makes one at each place.
+    #[cfg(test)]
+    #[serde(skip)]
+    pub at: &'static std::panic::Location<'static>,
 }
 
 impl Finding {
     /// All is well.
+    #[cfg_attr(test, track_caller)]
     pub fn ok(text: impl Into<String>) -> Finding {
-        Finding::of(Severity::Ok, text)
+        Finding {
+            severity: Severity::Ok,
+            text: text.into(),
+            repair: None,
+            advice: None,
+            #[cfg(test)]
+            at: std::panic::Location::caller(),
+        }
     }
 
     /// Worth knowing.
-    pub fn note(text: impl Into<String>) -> Finding {
-        Finding::of(Severity::Note, text)
+    #[cfg_attr(test, track_caller)]
+    pub fn note(text: impl Into<String>, remedy: impl Into<Remedy>) -> Finding {
+        Finding::of(Severity::Note, text, remedy.into())
     }
 
     /// Something does not work.
-    pub fn problem(text: impl Into<String>) -> Finding {
-        Finding::of(Severity::Problem, text)
+    #[cfg_attr(test, track_caller)]
+    pub fn problem(text: impl Into<String>, remedy: impl Into<Remedy>) -> Finding {
+        Finding::of(Severity::Problem, text, remedy.into())
     }
 
-    fn of(severity: Severity, text: impl Into<String>) -> Finding {
+    #[cfg_attr(test, track_caller)]
+    fn of(severity: Severity, text: impl Into<String>, remedy: Remedy) -> Finding {
         Finding {
             severity,
             text: text.into(),
-            repair: None,
+            repair: (!remedy.commands.is_empty()).then(|| remedy.commands.join("\n")),
+            advice: remedy.advice,
+            #[cfg(test)]
+            at: std::panic::Location::caller(),
         }
     }
 
@@ -55,10 +124,16 @@ impl Finding {
         self.severity == Severity::Problem
     }
 
-    /// With the command that repairs it.
-    pub fn repaired_by(self, command: impl Into<String>) -> Finding {
-        let repair = Some(command.into());
-        Finding { repair, ..self }
+    /// What is wrong.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The commands that repair it, and the advice.
+    #[cfg(test)]
+    pub fn remedy(&self) -> (Vec<&str>, Option<&str>) {
+        let commands = self.repair.as_deref().unwrap_or_default().lines();
+        (commands.collect(), self.advice.as_deref())
     }
 }
 
@@ -76,9 +151,9 @@ impl fmt::Display for Finding {
 pub enum Format {
     /// A line for each finding.
     Lines,
-    /// The same, each followed by the command that repairs it.
+    /// The same, each followed by the commands that repair it, and by the advice as a comment of a shell.
     Repairs,
-    /// A JSON object for each finding, one per line: `severity`, `text`, and `repair` if there is a command.
+    /// A JSON object for each finding, one per line: `severity`, `text`, `repair` if there is a command, and `advice`.
     Json,
 }
 
@@ -119,10 +194,27 @@ impl<W: Write> Report<W> {
             return writeln!(self.out, "{json}");
         }
         writeln!(self.out, "{finding}")?;
-        match &finding.repair {
-            Some(repair) if self.format == Format::Repairs => writeln!(self.out, "    {repair}"),
-            _ => Ok(()),
+        if self.format != Format::Repairs {
+            return Ok(());
         }
+        for command in finding.repair.iter().flat_map(|repair| repair.lines()) {
+            writeln!(self.out, "    {command}")?;
+        }
+        match &finding.advice {
+            Some(advice) => writeln!(self.out, "    # {advice}"),
+            None => Ok(()),
+        }
+    }
+
+    /// Prints a finding. The command fails if it is a problem.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn add_and_fail(&mut self, finding: &Finding) -> io::Result<()> {
+        if finding.is_problem() {
+            self.fail(finding.text());
+        }
+        self.add(finding)
     }
 
     /// Takes note that the command fails.
@@ -143,11 +235,13 @@ mod tests {
     fn printed(format: Format) -> String {
         let mut out = Vec::new();
         let mut report = Report::new(&mut out, format);
-        let note = Finding::note("counters of note are objects");
         let findings = [
             Finding::ok("server: ok"),
-            note.repaired_by("countd storage migrate note"),
-            Finding::problem("schema v1: there is no schema v1"),
+            Finding::note(
+                "counters of note are objects",
+                "countd storage migrate note",
+            ),
+            Finding::problem("relay: no answer", Remedy::advice("start the database")),
         ];
         for finding in &findings {
             report.add(finding).expect("a Vec takes everything");
@@ -161,19 +255,24 @@ mod tests {
     }
 
     #[test]
-    fn only_notes_are_marked_and_repairs_follow_what_they_repair() {
+    fn only_notes_are_marked_and_remedies_follow_what_they_repair() {
         assert_eq!(
             printed(Format::Lines),
-            "server: ok\nnote: counters of note are objects\nschema v1: there is no schema v1\n"
+            "server: ok\nnote: counters of note are objects\nrelay: no answer\n"
         );
         assert_eq!(
             printed(Format::Repairs),
-            "server: ok\nnote: counters of note are objects\n    countd storage migrate note\nschema v1: there is no schema v1\n"
+            "server: ok\nnote: counters of note are objects\n    countd storage migrate note\nrelay: no answer\n    # start the database\n"
         );
         assert_eq!(
-            printed(Format::Json).lines().nth(1),
-            Some(
-                r#"{"severity":"note","text":"counters of note are objects","repair":"countd storage migrate note"}"#
+            printed(Format::Json),
+            concat!(
+                r#"{"severity":"ok","text":"server: ok"}"#,
+                "\n",
+                r#"{"severity":"note","text":"counters of note are objects","repair":"countd storage migrate note"}"#,
+                "\n",
+                r#"{"severity":"problem","text":"relay: no answer","advice":"start the database"}"#,
+                "\n"
             )
         );
     }

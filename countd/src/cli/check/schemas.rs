@@ -1,6 +1,6 @@
 //! The schemas of entity types and of users.
 
-use super::report::{Finding, Report};
+use super::report::{Finding, Remedy, Report};
 use crate::cli::error::CommandError;
 use countd::domain::config::{Config, Count, EntityConfig};
 use countd::domain::error::{SchemaError, join_names};
@@ -25,21 +25,11 @@ pub(super) async fn check(
                 unusable += usize::from(finding.is_problem());
                 finding
             }
-            Err(SchemaError::Missing(_)) if config.schemas.contains_key(id) => {
-                let names = join_names(&config.schemas[id].counters);
-                let note = format!("there is no schema {id}: countd creates it when it starts");
-                Finding::note(note).repaired_by(format!("countd schema set {id} {names}"))
-            }
             Err(SchemaError::Store(error)) => return Err(error.into()),
             Err(error) => {
-                unusable += 1;
-                let problem = Finding::problem(format!("schema {id}: {error}"));
-                match (&error, required_names(config, id)) {
-                    (SchemaError::Missing(_), Some(names)) => {
-                        problem.repaired_by(format!("countd schema set {id} {names}"))
-                    }
-                    _ => problem,
-                }
+                let finding = of_error(config, id, &error);
+                unusable += usize::from(finding.is_problem());
+                finding
             }
         };
         report.add(&finding)?;
@@ -52,21 +42,49 @@ pub(super) async fn check(
     Ok(())
 }
 
+/// A schema that does not exist, or cannot be used.
+pub(super) fn of_error(config: &Config, id: &Name, error: &SchemaError) -> Finding {
+    let is_missing = matches!(error, SchemaError::Missing(_));
+    if let (true, Some(declared)) = (is_missing, config.schemas.get(id)) {
+        let names = join_names(&declared.counters);
+        let note = format!("there is no schema {id}: countd creates it when it starts");
+        return Finding::note(note, format!("countd schema set {id} {names}"));
+    }
+    let remedy = match required_names(config, id) {
+        Some(names) if is_missing => Remedy::command(format!("countd schema set {id} {names}")),
+        None if is_missing => Remedy::command(format!("countd schema set {id} NAME ..."))
+            .knowing("no metric of the configuration counts for its types: name the counters that they shall have"),
+        _ => Remedy::advice(format!(
+            "no command repairs a damaged schema, because the order of the counters is lost with it: restore schema:{id} from a backup"
+        )),
+    };
+    Finding::problem(format!("schema {id}: {error}"), remedy)
+}
+
 /// A stored schema, and whether it fits the configuration.
-fn of_stored(config: &Config, schema: &Schema, id: &Name) -> Finding {
+pub(super) fn of_stored(config: &Config, schema: &Schema, id: &Name) -> Finding {
     let names = join_names(schema.names());
     let declared = config.schemas.get(id);
     let Some(declared) = declared.filter(|_| !config.has_default_schemas) else {
         return Finding::ok(format!("schema {id}: {names}"));
     };
     match declared.counters.get(schema.own_names().len()..) {
-        _ if !schema.agrees_with(&declared.counters) => Finding::problem(format!(
-            "schema {id} has {names}, which is not what schemas.{id} begins with: countd does not start"
-        )),
-        Some(new) if !new.is_empty() => Finding::note(format!(
-            "schema {id}: {names}; countd will append when it starts: {}",
-            join_names(new)
-        )),
+        _ if !schema.agrees_with(&declared.counters) => Finding::problem(
+            format!(
+                "schema {id} has {names}, which is not what schemas.{id} begins with: countd does not start"
+            ),
+            Remedy::advice(format!(
+                "no command moves counters within a schema: let schemas.{id} begin with {names}, or give the types another schema with `countd schema migrate`"
+            )),
+        ),
+        Some(new) if !new.is_empty() => {
+            let new = join_names(new);
+            Finding::note(
+                format!("schema {id}: {names}; countd will append when it starts: {new}"),
+                Remedy::command(format!("countd schema extend {id} {new}"))
+                    .knowing("the next process that starts does it, too"),
+            )
+        }
         _ => Finding::ok(format!("schema {id}: {names}")),
     }
 }
@@ -99,13 +117,17 @@ pub(super) fn note_missing_counters(
         for (name, metric) in config.metrics.iter() {
             let has_counter = metric.count != Count::Never && metric.applies_to(etype);
             if has_counter && schema.index_of(name.as_str()).is_none() {
-                let note = format!("{etype} has no {name}: schema {id} does not contain it");
-                let repair = format!("countd schema extend {id} {name}");
-                report.add(&Finding::note(note).repaired_by(repair))?;
+                report.add(&of_missing_counter(etype, id, name))?;
             }
         }
     }
     Ok(())
+}
+
+/// A metric that the schema of an entity type lacks.
+pub(super) fn of_missing_counter(etype: &Name, id: &Name, metric: &Name) -> Finding {
+    let note = format!("{etype} has no {metric}: schema {id} does not contain it");
+    Finding::note(note, format!("countd schema extend {id} {metric}"))
 }
 
 /// Notes the counters of users that the next start appends to the schema.
@@ -117,10 +139,17 @@ pub(super) fn note_new_user_counters(
     let stored = schemas.cached(user_schema_id());
     let stored = stored.map_or(0, |schema| schema.len());
     match config.users.names().get(stored..) {
-        Some(new) if stored > 0 && !new.is_empty() => report.add(&Finding::note(format!(
-            "countd will append to the counters of users when it starts: {}",
-            join_names(new)
-        ))),
+        Some(new) if stored > 0 && !new.is_empty() => report.add(&of_new_user_counters(new)),
         _ => Ok(()),
     }
+}
+
+/// Counters of users that the next start appends.
+pub(super) fn of_new_user_counters(new: &[Name]) -> Finding {
+    let note = format!(
+        "countd will append to the counters of users when it starts: {}",
+        join_names(new)
+    );
+    let advice = "no command is needed: the next process that serves or counts appends them";
+    Finding::note(note, Remedy::advice(advice))
 }

@@ -20,10 +20,77 @@ use tokio::task::spawn_blocking;
 pub struct Inspection {
     /// The topic in a few words.
     pub summary: String,
-    /// Why countd cannot use it.
-    pub problems: Vec<String>,
-    /// What endangers events.
-    pub notes: Vec<String>,
+    /// Why countd cannot use it, and what endangers events.
+    pub risks: Vec<TopicRisk>,
+}
+
+/// What is wrong with a topic.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TopicRisk {
+    /// This many partitions have no leader.
+    #[error("{0} partitions of the topic have no leader")]
+    Leaderless(usize),
+    /// The replication factor is 1.
+    #[error(
+        "the topic has a replication factor of 1: a broker that is lost takes its uncounted events with it"
+    )]
+    SingleReplica,
+    /// The brokers are older than IDs of topics.
+    #[error(
+        "the brokers have no IDs of topics (Kafka 2.8 and newer have): a topic that is created again is noticed only if it ends before a position"
+    )]
+    NoIds,
+    /// The user lacks the operation Read.
+    #[error("the user may not read the topic (operation Read)")]
+    MayNotRead,
+    /// The user lacks the operation Write.
+    #[error("the user may not append to the topic (operation Write)")]
+    MayNotWrite,
+    /// `cleanup.policy` has another value than `delete`.
+    #[error(
+        "cleanup.policy is {0}: compaction removes events that were not counted; it must be delete"
+    )]
+    CleanupPolicy(String),
+    /// `min.insync.replicas` is 1.
+    #[error("min.insync.replicas is 1: an event is confirmed although only one broker has it")]
+    MinInsyncReplicas,
+    /// `retention.bytes` is a limit.
+    #[error("retention.bytes is {0}: a burst removes events that were not counted; -1 is no limit")]
+    RetentionBytes(String),
+    /// `retention.ms` is short.
+    #[error("retention.ms is {0}: events that are not counted for that time are lost")]
+    RetentionMs(i64),
+    /// `unclean.leader.election.enable` is true.
+    #[error("unclean.leader.election.enable is true: confirmed events can be lost")]
+    UncleanElection,
+    /// The user may not read the configuration of the topic.
+    #[error(
+        "the configuration of the topic cannot be read, so cleanup.policy and retention are not checked: {0}"
+    )]
+    UnknownConfiguration(String),
+    /// Offsets cannot be committed for the consumer group.
+    #[error(
+        "offsets of the consumer group {group} cannot be published, so lag tools do not see them: {error}. The user needs Read on the group, and no other program may be a member of it (kafka.group)"
+    )]
+    Group {
+        /// The consumer group.
+        group: String,
+        /// The error of the broker.
+        error: String,
+    },
+}
+
+impl TopicRisk {
+    /// Whether countd cannot use the topic.
+    pub fn is_problem(&self) -> bool {
+        matches!(
+            self,
+            TopicRisk::Leaderless(_)
+                | TopicRisk::MayNotRead
+                | TopicRisk::MayNotWrite
+                | TopicRisk::CleanupPolicy(_)
+        )
+    }
 }
 
 /// Inspects the topic of the configuration.
@@ -69,80 +136,74 @@ pub async fn inspect_topic(config: &Config, store: &Store) -> Result<Inspection,
     match configuration {
         Ok(resource) => {
             let entries = resource.entries.iter();
-            let values = entries.filter_map(|entry| Some((entry.name.as_str(), entry.value.as_deref()?)));
+            let values =
+                entries.filter_map(|entry| Some((entry.name.as_str(), entry.value.as_deref()?)));
             add_configuration(&values.collect(), &mut inspection);
         }
-        Err(error) => inspection.notes.push(format!(
-            "the configuration of the topic cannot be read, so cleanup.policy and retention are not checked: {error}"
-        )),
+        Err(error) => inspection
+            .risks
+            .push(TopicRisk::UnknownConfiguration(error)),
     }
     if let Err(error) = check_group(&settings.topic, config).await {
-        inspection.notes.push(format!(
-            "offsets of the consumer group {} cannot be published, so lag tools do not see them: {error}. The user needs Read on the group, and no other program may be a member of it (kafka.group)",
-            settings.group
-        ));
+        let group = settings.group.clone();
+        inspection.risks.push(TopicRisk::Group { group, error });
     }
     Ok(inspection)
 }
 
 /// Adds what the description of the topic says.
 fn add_description(described: &TopicDescription, inspection: &mut Inspection) {
-    if described.leaderless > 0 {
-        inspection.problems.push(format!(
-            "{} partitions of the topic have no leader",
-            described.leaderless
-        ));
-    }
-    if described.min_replicas < 2 {
-        let note = "the topic has a replication factor of 1: a broker that is lost takes its uncounted events with it";
-        inspection.notes.push(note.to_owned());
-    }
-    if described.id.is_none() {
-        let note = "the brokers have no IDs of topics (Kafka 2.8 and newer have): a topic that is created again is noticed only if it ends before a position";
-        inspection.notes.push(note.to_owned());
-    }
-    if let Some(operations) = described.operations {
-        if !operations.read {
-            let problem = "the user may not read the topic (operation Read)";
-            inspection.problems.push(problem.to_owned());
-        }
-        if !operations.write {
-            let problem = "the user may not append to the topic (operation Write)";
-            inspection.problems.push(problem.to_owned());
-        }
-    }
+    let operations = described.operations;
+    let risks = [
+        (
+            described.leaderless > 0,
+            TopicRisk::Leaderless(described.leaderless),
+        ),
+        (described.min_replicas < 2, TopicRisk::SingleReplica),
+        (described.id.is_none(), TopicRisk::NoIds),
+        (
+            operations.is_some_and(|may| !may.read),
+            TopicRisk::MayNotRead,
+        ),
+        (
+            operations.is_some_and(|may| !may.write),
+            TopicRisk::MayNotWrite,
+        ),
+    ];
+    add(risks, inspection);
+}
+
+/// Adds the risks that the topic has.
+fn add<const N: usize>(risks: [(bool, TopicRisk); N], inspection: &mut Inspection) {
+    let risks = risks.into_iter().filter(|(is_present, _)| *is_present);
+    inspection.risks.extend(risks.map(|(_, risk)| risk));
 }
 
 /// Adds what the configuration of the topic says.
 fn add_configuration(values: &HashMap<&str, &str>, inspection: &mut Inspection) {
     let value = |name: &str| values.get(name).copied().unwrap_or_default();
-    let policy = value("cleanup.policy");
-    if policy != "delete" {
-        inspection.problems.push(format!(
-            "cleanup.policy is {policy}: compaction removes events that were not counted; it must be delete"
-        ));
-    }
-    if value("min.insync.replicas") == "1" {
-        let note =
-            "min.insync.replicas is 1: an event is confirmed although only one broker has it";
-        inspection.notes.push(note.to_owned());
-    }
-    if value("retention.bytes") != "-1" {
-        inspection.notes.push(format!(
-            "retention.bytes is {}: a burst removes events that were not counted; -1 is no limit",
-            value("retention.bytes")
-        ));
-    }
-    match value("retention.ms").parse::<i64>() {
-        Ok(ms) if (0..DAY_MS).contains(&ms) => inspection.notes.push(format!(
-            "retention.ms is {ms}: events that are not counted for that time are lost"
-        )),
-        _ => {}
-    }
-    if value("unclean.leader.election.enable") == "true" {
-        let note = "unclean.leader.election.enable is true: confirmed events can be lost";
-        inspection.notes.push(note.to_owned());
-    }
+    let (policy, bytes) = (value("cleanup.policy"), value("retention.bytes"));
+    let retention: i64 = value("retention.ms").parse().unwrap_or(-1);
+    let risks = [
+        (
+            policy != "delete",
+            TopicRisk::CleanupPolicy(policy.to_owned()),
+        ),
+        (
+            value("min.insync.replicas") == "1",
+            TopicRisk::MinInsyncReplicas,
+        ),
+        (bytes != "-1", TopicRisk::RetentionBytes(bytes.to_owned())),
+        (
+            (0..DAY_MS).contains(&retention),
+            TopicRisk::RetentionMs(retention),
+        ),
+        (
+            value("unclean.leader.election.enable") == "true",
+            TopicRisk::UncleanElection,
+        ),
+    ];
+    add(risks, inspection);
 }
 
 /// A retention that is shorter is short: nobody may be there to notice that events are not counted.
@@ -194,7 +255,9 @@ mod tests {
             values.extend(pairs.iter().copied());
             let mut inspection = Inspection::default();
             add_configuration(&values, &mut inspection);
-            (inspection.problems.len(), inspection.notes.len())
+            let problems = inspection.risks.iter().filter(|risk| risk.is_problem());
+            let problems = problems.count();
+            (problems, inspection.risks.len() - problems)
         };
         assert_eq!(found(&[]), (0, 0));
         assert_eq!(found(&[("cleanup.policy", "compact")]), (1, 0));

@@ -18,7 +18,7 @@ mod tests;
 
 pub use describe::TopicDescription;
 pub use error::TopicError;
-pub use inspect::{Inspection, inspect_topic};
+pub use inspect::{Inspection, TopicRisk, inspect_topic};
 pub use offsets::{Committer, Ends, Watermarks, end_offsets, offsets_of};
 pub use producer::{OutgoingRecord, Producer};
 pub use reader::{Reader, ReaderError};

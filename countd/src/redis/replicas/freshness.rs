@@ -52,7 +52,7 @@ mod tests {
             is_primary,
             offset,
             is_linked: !is_primary,
-            replicas: Vec::new(),
+            ..Replication::default()
         }
     }
 

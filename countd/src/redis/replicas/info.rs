@@ -18,8 +18,28 @@ pub struct Replication {
     pub offset: u64,
     /// Whether a replica is connected and in sync.
     pub is_linked: bool,
-    /// The connected replicas of a primary.
+    /// The replicas of a primary that are connected and in sync.
     pub replicas: Vec<Address>,
+    /// All connected replicas of a primary.
+    pub connected: Vec<ConnectedReplica>,
+}
+
+/// A replica as its primary knows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConnectedReplica {
+    /// Its address.
+    pub address: Address,
+    /// `online`, or the state of its synchronization.
+    pub state: String,
+    /// The offset up to which it has said to have received the history. It says so each second.
+    pub offset: u64,
+}
+
+impl ConnectedReplica {
+    /// Whether it is in sync.
+    pub fn is_online(&self) -> bool {
+        self.state == "online"
+    }
 }
 
 impl Replication {
@@ -50,10 +70,12 @@ impl Replication {
                     found.offset = value.parse().unwrap_or(0);
                 }
                 "slave_repl_offset" => found.offset = value.parse().unwrap_or(0),
-                _ if is_replica(name) => found.replicas.extend(online_replica(value)),
+                _ if is_replica(name) => found.connected.extend(connected_replica(value)),
                 _ => {}
             }
         }
+        let online = found.connected.iter().filter(|replica| replica.is_online());
+        found.replicas = online.map(|replica| replica.address.clone()).collect();
         found
     }
 }
@@ -65,21 +87,52 @@ pub(super) fn has_moving_slots(nodes: &str) -> bool {
     own.is_none_or(|line| line.contains("->-"))
 }
 
+/// The ID of a node, and the addresses of the replicas that belong to it, from its reply to `CLUSTER NODES`.
+pub fn replicas_of_node(nodes: &str) -> (String, Vec<Address>) {
+    let lines: Vec<Vec<&str>> = nodes
+        .lines()
+        .map(|line| line.split(' ').collect())
+        .collect();
+    let own = lines
+        .iter()
+        .find(|line| line.get(2).is_some_and(|flags| flags.contains("myself")));
+    let own = own
+        .and_then(|line| line.first())
+        .copied()
+        .unwrap_or_default();
+    let replicas = lines.iter().filter_map(|line| {
+        let [_, address, flags, primary, ..] = line.as_slice() else {
+            return None;
+        };
+        let is_replica = flags
+            .split(',')
+            .any(|flag| flag == "slave" || flag == "replica");
+        // `host:port@bus`, and since Redis 7.0 `,hostname` after it.
+        let address = address.split(['@', ',']).next()?;
+        let (host, port) = address.rsplit_once(':')?;
+        let address = (host.to_owned(), port.parse().ok()?);
+        (is_replica && *primary == own).then_some(address)
+    });
+    (own.to_owned(), replicas.collect())
+}
+
 /// Whether it is the name of a replica: `slave0`, `slave1` ...
 fn is_replica(name: &str) -> bool {
     let number = name.strip_prefix("slave");
     number.is_some_and(|number| number.parse::<u16>().is_ok())
 }
 
-/// The address of a replica: `ip=127.0.0.1,port=6380,state=online,offset=14,lag=0`.
-fn online_replica(text: &str) -> Option<Address> {
+/// A replica: `ip=127.0.0.1,port=6380,state=online,offset=14,lag=0`.
+fn connected_replica(text: &str) -> Option<ConnectedReplica> {
     let field = |name: &str| {
         let mut fields = text.split(',').filter_map(|field| field.split_once('='));
-        fields.find(|(found, _)| *found == name)
+        fields.find_map(|(found, value)| (found == name).then_some(value))
     };
-    let (_, state) = field("state")?;
-    let ((_, ip), (_, port)) = (field("ip")?, field("port")?);
-    (state == "online").then_some((ip.to_owned(), port.parse().ok()?))
+    Some(ConnectedReplica {
+        address: (field("ip")?.to_owned(), field("port")?.parse().ok()?),
+        state: field("state")?.to_owned(),
+        offset: field("offset").and_then(|offset| offset.parse().ok())?,
+    })
 }
 
 #[cfg(test)]
@@ -100,6 +153,16 @@ mod tests {
     }
 
     #[test]
+    fn replicas_of_a_node_are_parsed() {
+        let nodes = "a 10.0.0.1:1@2 myself,master - 0 0 1 connected 0-9\nb 10.0.0.2:2@3,host master - 0 0 2 connected 10-20\n\
+            c 10.0.0.3:3@4,host slave a 0 0 1 connected\nd 10.0.0.4:4@5 slave b 0 0 2 connected\n\
+            e 10.0.0.5:5@6 slave,fail a 0 0 1 disconnected\n";
+        let address = |host: &str, port| (host.to_owned(), port);
+        let expected = vec![address("10.0.0.3", 3), address("10.0.0.5", 5)];
+        assert_eq!(replicas_of_node(nodes), ("a".to_owned(), expected));
+    }
+
+    #[test]
     fn primary_and_replica_are_parsed() {
         let primary = "# Replication\r\nrole:master\r\nconnected_slaves:2\r\n\
              slave0:ip=10.0.0.2,port=6380,state=online,offset=14,lag=0\r\n\
@@ -111,6 +174,13 @@ mod tests {
             offset: 15,
             is_linked: false,
             replicas: vec![("10.0.0.2".to_owned(), 6380)],
+            connected: [("10.0.0.2", "online", 14), ("10.0.0.3", "wait_bgsave", 0)]
+                .map(|(ip, state, offset)| ConnectedReplica {
+                    address: (ip.to_owned(), 6380),
+                    state: state.to_owned(),
+                    offset,
+                })
+                .into(),
         };
         assert_eq!(Replication::parse(primary), expected);
         let replica = "role:slave\r\nmaster_link_status:up\r\nslave_read_repl_offset:14\r\n\
@@ -121,6 +191,7 @@ mod tests {
             offset: 12,
             is_linked: true,
             replicas: Vec::new(),
+            connected: Vec::new(),
         };
         assert_eq!(Replication::parse(replica), expected);
     }

@@ -8,5 +8,5 @@ mod freshness;
 mod info;
 mod probe;
 
-pub use info::Replication;
+pub use info::{ConnectedReplica, Replication, replicas_of_node};
 pub use probe::{Primaries, Replicas, required_permissions};
