@@ -75,14 +75,16 @@ impl CounterBackend {
     }
 
     fn functions(self) -> String {
-        let mixed = |prefers_module: bool| {
-            format!("local PREFERS_MODULE, IS_MIXED = {prefers_module}, true\n{MIXED_FUNCTIONS}")
+        let mixed = |prefers_module: bool, fence: &str| {
+            format!(
+                "local PREFERS_MODULE, IS_MIXED = {prefers_module}, true\n{fence}{MIXED_FUNCTIONS}"
+            )
         };
         match self {
             CounterBackend::Module => MODULE_FUNCTIONS.to_owned(),
             CounterBackend::Strings => STRINGS_FUNCTIONS.to_owned(),
-            CounterBackend::StringsOrModule => mixed(false),
-            CounterBackend::ModuleOrStrings => mixed(true),
+            CounterBackend::StringsOrModule => mixed(false, ADOPTION_FENCE),
+            CounterBackend::ModuleOrStrings => mixed(true, ""),
         }
     }
 }
@@ -93,8 +95,11 @@ const MODULE_FUNCTIONS: &str = concat!(
 );
 const STRINGS_FUNCTIONS: &str = concat!(
     "local PREFERS_MODULE, IS_MIXED = false, false\n",
+    include_str!("../lua/adoption_fence.lua"),
     include_str!("../lua/backend_strings.lua")
 );
+/// Ends scripts of steps of an adoption that are over.
+const ADOPTION_FENCE: &str = include_str!("../lua/adoption_fence.lua");
 /// Both as tables of functions, and the functions that choose one of them by the type of a key.
 const MIXED_FUNCTIONS: &str = concat!(
     "local in_module = (function()\n",

@@ -1,9 +1,12 @@
 //! `countd storage adopt`: data that was created without the module is converted to its types while clients use it.
 
+mod beside;
 mod clients;
 mod failover;
 mod kills;
+mod late;
 mod places;
 mod reads;
 mod refusals;
 mod setup;
+mod suspended;

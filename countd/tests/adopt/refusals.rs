@@ -1,7 +1,7 @@
 //! What an adoption refuses, reports and leaves, and what is refused while one runs.
 
 use super::setup::{
-    CONFIG, PARTITIONS, action, adopt, assert_adopted, not_converted, send_all, start,
+    CONFIG, PARTITIONS, action, adopt, advance, assert_adopted, not_converted, send_all, start,
 };
 use crate::support::stores::{adoptable, module, plain};
 use crate::support::{
@@ -78,39 +78,51 @@ fn consumers_of_an_older_version_are_refused() {
     assert_eq!(reply::text(counters), "plain");
 }
 
-/// They would lose what another process writes.
+/// They would lose what another process writes. Nothing is changed.
 #[test]
 fn other_migrations_are_refused_meanwhile() {
     let mut store = adoptable();
-    set_schema(&store.server, &CONFIG);
+    let countd = Countd::start(&store.server, &CONFIG);
+    countd.api().act("like", on_note(7, 1));
+    wait_until_drained(&store.server, PARTITIONS);
     store.server.load_module();
-    let mut adopting = start(&store.server, &CONFIG, &[]);
-    assert!(adopting.wait_for_step("layout: module-or-plain", 1));
-    adopting.kill();
-    let mut client = store.server.client();
-    client.ok("DEL countd:migrate");
-    let refusal = |arguments: &[&str]| {
-        let output = run(&store.server, &CONFIG, arguments);
-        assert!(!output.status.success());
-        String::from_utf8_lossy(&output.stderr).into_owned()
-    };
-    let errors = refusal(&["storage", "migrate", "note"]);
-    assert!(
-        errors.contains("`countd storage adopt` converts it"),
-        "{errors}"
-    );
-    let errors = refusal(&["reverse", "backfill", "like"]);
-    assert!(
-        errors.contains("finish `countd storage adopt` first"),
-        "{errors}"
-    );
-    let checked = printed(&run(&store.server, &CONFIG, &["check"]));
-    assert!(
-        checked.contains("`countd storage adopt` finishes that"),
-        "{checked}"
-    );
+    for step in ["plain-or-module", "module-or-plain"] {
+        advance(&store.server, &CONFIG, step);
+        let before = reply::text(store.server.client().ok("HGET countd:layout epoch"));
+        for (arguments, reason) in [
+            (
+                &["storage", "migrate", "note"][..],
+                "`countd storage adopt` converts it",
+            ),
+            (
+                &["reverse", "backfill", "like"],
+                "an adoption converts the data: finish `countd storage adopt` first",
+            ),
+            (
+                &["rebuild", "--from", "earliest"],
+                "an adoption converts the data: finish `countd storage adopt` first",
+            ),
+        ] {
+            let output = run(&store.server, &CONFIG, arguments);
+            let errors = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(output.status.code(), Some(1), "{arguments:?}: {errors}");
+            assert!(errors.contains(reason), "{arguments:?}: {errors}");
+        }
+        let mut client = store.server.client();
+        let layout = ["counters", "epoch"].map(|field| {
+            let value = client.ok(&format!("HGET countd:layout {field}"));
+            reply::text(value)
+        });
+        assert_eq!(layout, [step.to_owned(), before]);
+        let checked = printed(&run(&store.server, &CONFIG, &["check"]));
+        assert!(
+            checked.contains("`countd storage adopt` finishes that"),
+            "{checked}"
+        );
+    }
     adopt(&store.server, &CONFIG);
     assert_adopted(&store.server, &CONFIG);
+    assert_eq!(countd.api().counts(7)["like"], 1);
 }
 
 #[test]

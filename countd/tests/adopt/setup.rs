@@ -2,7 +2,7 @@
 
 use crate::model::with_other_fact_stores;
 use crate::support::{Api, Running, on_note, run, wait_until_drained, with, workload};
-use countint_tests::{Server, reply};
+use countint_tests::{Server, reply, wait_until};
 use serde_json::{Value as Json, json};
 use std::sync::LazyLock;
 
@@ -62,6 +62,31 @@ pub fn adopt(server: &Server, config: &str) -> String {
     let (succeeded, output, errors) = start(server, config, &[]).end();
     assert!(succeeded, "{errors}");
     output
+}
+
+/// Waits until the layout has a value of `counters`.
+pub fn wait_for_layout(server: &Server, step: &str) {
+    let mut client = server.client();
+    wait_until(&format!("the layout is {step}"), || {
+        reply::text(client.ok("HGET countd:layout counters")) == step
+    });
+}
+
+/// Starts an adoption, and kills it when the layout has a value of `counters`.
+pub fn advance(server: &Server, config: &str, step: &str) {
+    let adopting = start(server, config, &[]);
+    wait_for_layout(server, step);
+    adopting.kill();
+    // Otherwise the next one waits until the lock expires.
+    server.client().ok("DEL countd:migrate");
+}
+
+/// How many calls the server has refused, because their process did not follow an adoption yet.
+pub fn refused_calls(server: &Server) -> u64 {
+    let errors = server.client().info("errorstats");
+    let refused = errors.get("errorstat_OLDLAYOUT");
+    let count = refused.and_then(|count| count.strip_prefix("count=")?.parse().ok());
+    count.unwrap_or(0)
 }
 
 /// What of the data still has a form that data with the module does not have: keys, and members of keys with their keys.

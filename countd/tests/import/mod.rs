@@ -8,5 +8,5 @@ mod invalid;
 mod kills;
 mod page;
 mod resumes;
-mod setup;
+pub(crate) mod setup;
 mod shapes;

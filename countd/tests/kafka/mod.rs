@@ -33,12 +33,12 @@ const PARTITIONS: u16 = 16;
 const TOPIC_PARTITIONS: i32 = 4;
 
 /// A mock cluster, Redis, and one `countd all`.
-struct Setup {
-    topic: Topic,
+pub(crate) struct Setup {
+    pub(crate) topic: Topic,
     mock: Mock,
     countd: Countd,
-    store: TestStore,
-    config: String,
+    pub(crate) store: TestStore,
+    pub(crate) config: String,
 }
 
 impl Setup {
@@ -47,7 +47,7 @@ impl Setup {
     }
 
     /// With further lines of the section `[kafka]`.
-    fn with(store: TestStore, more: &str) -> Setup {
+    pub(crate) fn with(store: TestStore, more: &str) -> Setup {
         let mock = Mock::start(TOPIC_PARTITIONS);
         let config = config(&mock.addresses(), PARTITIONS, more);
         Setup {
@@ -59,12 +59,12 @@ impl Setup {
         }
     }
 
-    fn api(&self) -> Api {
+    pub(crate) fn api(&self) -> Api {
         self.countd.api()
     }
 
     /// Another process of the same data.
-    fn another(&self, command: &'static str) -> Countd {
+    pub(crate) fn another(&self, command: &'static str) -> Countd {
         start(&self.store, &self.config, command)
     }
 
@@ -78,7 +78,7 @@ impl Setup {
 
     /// Waits until all records are counted, and asserts that the counters of repeatable metrics are the sums of the records.
     #[track_caller]
-    fn assert_exact(&self) {
+    pub(crate) fn assert_exact(&self) {
         let records = self.drain();
         assert_equals_records(&self.api(), &records);
     }
@@ -103,7 +103,7 @@ fn assert_equals_records(api: &Api, records: &[Record]) {
 }
 
 /// A record with a read of a note by another client, and its key.
-fn read(note: u64, uid: u64) -> (String, String) {
+pub(crate) fn read(note: u64, uid: u64) -> (String, String) {
     event(note, &json!({ "uid": uid.to_string() }))
 }
 
@@ -115,7 +115,7 @@ fn event(note: u64, more: &Json) -> (String, String) {
 }
 
 /// A record with an envelope of a comment on a note, and its key.
-fn envelope(id: &str, note: u64) -> (String, String) {
+pub(crate) fn envelope(id: &str, note: u64) -> (String, String) {
     let envelope = json!({
         "event_id": id, "event_type": "comment", "aggregate_type": "note", "aggregate_id": note.to_string(),
         "payload": { "delta": 1, "uid": "7" },

@@ -18,25 +18,29 @@ const NOTES: u64 = 20;
 /// An application's database with an outbox table, Redis, and a process that serves and consumes.
 pub(crate) struct Shop {
     pub(crate) database: Database,
-    server: Server,
-    config: String,
+    pub(crate) server: Server,
+    pub(crate) config: String,
     countd: Countd,
 }
 
 impl Shop {
     /// With the documented tables.
     pub(crate) fn start(kind: Kind, settings: &str) -> Shop {
+        Shop::on(Server::builder().append_only(true).start(), kind, settings)
+    }
+
+    /// [`start`](Shop::start) with another Redis server.
+    pub(crate) fn on(server: Server, kind: Kind, settings: &str) -> Shop {
         let database = Database::start(kind);
         let is_marked = settings.contains("\"mark\"");
         for table in documented_tables(kind, is_marked) {
             database.execute(&table);
         }
-        Shop::with(database, settings)
+        Shop::with(database, server, settings)
     }
 
     /// With a database whose tables exist.
-    fn with(database: Database, settings: &str) -> Shop {
-        let server = Server::builder().append_only(true).start();
+    fn with(database: Database, server: Server, settings: &str) -> Shop {
         let config = config(&database, settings);
         let countd = Countd::start(&server, &config);
         Shop {
@@ -57,7 +61,7 @@ impl Shop {
     }
 
     /// Inserts likes of users `from` to `to - 1`. Each note gets every twentieth.
-    fn like(&self, from: u64, to: u64) {
+    pub(crate) fn like(&self, from: u64, to: u64) {
         let users: Vec<u64> = (from..to).collect();
         for users in users.chunks(500) {
             let rows = users.iter().map(|user| {
@@ -84,7 +88,7 @@ impl Shop {
     }
 
     /// The number of rows that wait.
-    fn waiting(&self) -> u64 {
+    pub(crate) fn waiting(&self) -> u64 {
         match self.config.contains("\"mark\"") {
             true => self.database.count("event_outbox WHERE sent_at IS NULL"),
             false => self.database.count("event_outbox"),
@@ -92,14 +96,14 @@ impl Shop {
     }
 
     #[track_caller]
-    fn wait_until_relayed(&self) {
+    pub(crate) fn wait_until_relayed(&self) {
         wait_until("all rows are relayed", || self.waiting() == 0);
         wait_until_drained(&self.server, PARTITIONS);
     }
 
     /// Asserts that the likes of this many users were counted.
     #[track_caller]
-    fn assert_liked(&self, users: u64) {
+    pub(crate) fn assert_liked(&self, users: u64) {
         let api = self.api();
         for note in 0..NOTES {
             assert_eq!(api.counts(note)["like"], users / NOTES, "note {note}");

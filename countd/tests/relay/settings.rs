@@ -3,7 +3,7 @@
 use super::{PARTITIONS, Shop};
 use crate::support::database::{Database, Kind, for_each_database};
 use crate::support::{Countd, Settings, printed, run, wait_until_drained};
-use countint_tests::{reply, wait_until};
+use countint_tests::{Server, reply, wait_until};
 
 /// The five columns only, as numbers and JSON, and values that the documented table does not permit.
 fn columns_may_have_other_types(kind: Kind) {
@@ -20,6 +20,7 @@ fn columns_may_have_other_types(kind: Kind) {
     ));
     let shop = Shop::with(
         database,
+        Server::start(),
         "table = \"shop.outbox\"\nkey = \"event_id\"\nbatch = 2",
     );
     // Greater than 2^53; in another order than that of the texts.

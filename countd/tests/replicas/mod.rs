@@ -1,12 +1,10 @@
 //! `redis.read_from = "replica"`: replicas answer reads, unless their data is too old.
 
-pub mod link;
-
 use crate::support::{
-    Api, Countd, Settings, metric, on_note, printed, run, set_schema, wait_until_drained, with,
+    Api, Countd, Link, Settings, metric, on_note, printed, run, set_schema, wait_until_drained,
+    with,
 };
 use countint_tests::{Cluster, Server, wait_until};
-use link::Link;
 use serde_json::{Value as Json, json};
 
 /// Data that is never too old in a test, and data that soon is.
@@ -52,7 +50,7 @@ impl Setup {
         set_schema(&server, "[log]\npartitions = 16\n");
         let link = Link::to(&server);
         let replica = Server::builder()
-            .config(&link.setting())
+            .config(&format!("replicaof 127.0.0.1 {}", link.port()))
             .config("repl-timeout 3600")
             .start();
         wait_until("the primary lists the replica", || {

@@ -19,15 +19,15 @@ const PARTITIONS: u16 = 8;
 /// A database with the tables of a sink, Redis, and a process that serves and consumes.
 pub(crate) struct Warehouse {
     pub(crate) database: Database,
-    server: Server,
-    config: String,
+    pub(crate) server: Server,
+    pub(crate) config: String,
     countd: Countd,
 }
 
 /// What the tables have, as texts: users and notes, and the counters of notes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Rows {
-    details: BTreeSet<(String, String)>,
+pub(crate) struct Rows {
+    pub(crate) details: BTreeSet<(String, String)>,
     counts: BTreeMap<(String, String), u64>,
 }
 
@@ -38,7 +38,7 @@ impl Warehouse {
         Warehouse::with(database(kind), server, settings)
     }
 
-    fn with(database: Database, server: Server, settings: &str) -> Warehouse {
+    pub(crate) fn with(database: Database, server: Server, settings: &str) -> Warehouse {
         let config = config(&database, settings);
         let countd = Countd::start(&server, &config);
         Warehouse {
@@ -55,7 +55,7 @@ impl Warehouse {
         Countd::with(&self.server, &Settings { command, config })
     }
 
-    fn api(&self) -> Api {
+    pub(crate) fn api(&self) -> Api {
         self.countd.api()
     }
 
@@ -66,7 +66,7 @@ impl Warehouse {
 
     /// Waits until the tables have these rows, when all events are counted.
     #[track_caller]
-    fn wait_for(&self, expected: &Rows) {
+    pub(crate) fn wait_for(&self, expected: &Rows) {
         wait_until_drained(&self.server, PARTITIONS);
         let mut last = Rows::default();
         let (what, found) = ("the tables equal the model", &mut last);
@@ -80,7 +80,7 @@ impl Warehouse {
 
     /// Waits until a sink has compared all rows.
     #[track_caller]
-    fn wait_for_pass(&self, sink: &Countd, passes: u64) {
+    pub(crate) fn wait_for_pass(&self, sink: &Countd, passes: u64) {
         wait_until("all rows were compared", || {
             metric(&sink.api(), "countd_sink_passes_total") >= passes
         });
@@ -108,7 +108,7 @@ fn rows(database: &Database) -> Rows {
 
 impl Rows {
     /// Adds the likes of users on a note, and their counter.
-    fn like(&mut self, note: &str, users: impl IntoIterator<Item = u64>) {
+    pub(crate) fn like(&mut self, note: &str, users: impl IntoIterator<Item = u64>) {
         for user in users {
             self.details.insert((user.to_string(), note.to_owned()));
         }
@@ -118,7 +118,7 @@ impl Rows {
     }
 
     /// Sets a counter of a note.
-    fn count(&mut self, note: &str, name: &str, value: u64) {
+    pub(crate) fn count(&mut self, note: &str, name: &str, value: u64) {
         let key = (note.to_owned(), name.to_owned());
         match value {
             0 => drop(self.counts.remove(&key)),
@@ -128,7 +128,7 @@ impl Rows {
 }
 
 /// A database with the documented tables.
-fn database(kind: Kind) -> Database {
+pub(crate) fn database(kind: Kind) -> Database {
     let database = Database::start(kind);
     database.execute(&documented_tables(kind));
     database

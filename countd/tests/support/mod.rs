@@ -6,6 +6,7 @@ pub mod database;
 mod drain;
 pub mod invariants;
 pub mod kafka;
+mod link;
 pub mod operations;
 mod pause;
 mod process;
@@ -21,6 +22,7 @@ pub use drain::{
     wait_until_all_drained, wait_until_clients_drained, wait_until_days_are_kept,
     wait_until_drained,
 };
+pub use link::Link;
 pub use pause::pause;
 pub use process::{
     Countd, Settings, dead_reasons, environment, printed, run, run_as_user, run_at, run_with_url,

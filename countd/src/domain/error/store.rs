@@ -85,7 +85,7 @@ pub fn not_acknowledged(reason: &str) -> RedisError {
 }
 
 /// Error codes of a server that is temporarily unable to serve.
-const TRANSIENT: [&str; 13] = [
+const TRANSIENT: [&str; 14] = [
     "LOADING",
     "OOM",
     "READONLY",
@@ -100,6 +100,8 @@ const TRANSIENT: [&str; 13] = [
     "NOSCRIPT",
     // The counter of a fact is being rebuilt by another process.
     "NOCOUNTER",
+    // The process is about to follow an adoption (adoption_fence.lua).
+    "OLDLAYOUT",
 ];
 
 fn is_transient(error: &RedisError) -> bool {

@@ -4,6 +4,9 @@ use super::layout::Keys;
 use super::partition::Partition;
 use crate::domain::ids::{Entity, Id, Name};
 
+/// The field of the phases of a partition with the step of an adoption that it has reached. It is no name, so no entity type has it.
+pub const ADOPTION_STEP: &str = ":counters";
+
 impl Keys {
     /// The lock of a migration: a String with its token.
     pub fn migration_lock(&self) -> &'static str {

@@ -27,6 +27,7 @@ pub use facts::TimelineKeys;
 pub(crate) use hash::{slot, tag};
 pub use layout::{KeyTemplate, Keys};
 pub use location::{CounterLocation, MovingCounters, StoragePhase};
+pub use migration::ADOPTION_STEP;
 pub(crate) use operations::{ACK, ack_key};
 pub use parse::KeyName;
 pub use partition::{MAX_PARTITIONS, Partition, PartitionHash, percentile};

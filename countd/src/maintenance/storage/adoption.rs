@@ -5,6 +5,10 @@
 //! at any time all processes can read what the others write: those of `plain-or-module` still write what processes of `plain` can read, and
 //! those of `module-or-plain` only what processes of `module` can read. Between these two steps every value is converted, each in one step.
 //!
+//! A process that was suspended, or whose call is late, can send a script of a step that is over. Before a slot gets values that such a
+//! script cannot read, or must not get what it would write, the slot gets a fence: a field that these scripts look at first
+//! (`adoption_fence.lua`).
+//!
 //! Each step can be repeated. An adoption that was killed at any point is finished by running the command again.
 
 use super::adoption_pass::{ADOPTING, Adopted, Pass};
@@ -14,6 +18,7 @@ use super::processes::Processes;
 use super::progress::Damage;
 use super::retry::{RETRIES, RETRY_DELAY, retried};
 use super::slots::slots;
+use crate::domain::keys::ADOPTION_STEP;
 use crate::domain::progress::{Progress, Update};
 use crate::redis::layout::StoredLayout;
 use crate::redis::module::servers_without_module;
@@ -23,6 +28,9 @@ use crate::redis::store::Store;
 use serde::Serialize;
 use std::sync::LazyLock;
 use std::time::Duration;
+
+/// Commands that this file sends.
+const PERMISSIONS: &[&str] = &["HSET {phases} f v"];
 
 /// Gives up the comparison of sums of credits in a slot.
 static GIVE_UP: LazyLock<LoadedScript> =
@@ -63,7 +71,9 @@ pub struct AdoptionRun<'a> {
 
 /// The permissions that adoptions require.
 pub(super) fn required_permissions() -> Permissions {
-    super::adoption_pass::required_permissions().and(GIVE_UP.required_permissions())
+    super::adoption_pass::required_permissions()
+        .and(GIVE_UP.required_permissions())
+        .and(Permissions::of_commands(PERMISSIONS))
 }
 
 impl<'a> AdoptionRun<'a> {
@@ -117,16 +127,20 @@ impl<'a> AdoptionRun<'a> {
                 CounterBackend::Strings => self.record(CounterBackend::StringsOrModule).await?,
                 CounterBackend::StringsOrModule => {
                     self.wait(lease).await?;
+                    self.fence(CounterBackend::ModuleOrStrings).await?;
                     self.record(CounterBackend::ModuleOrStrings).await?;
                 }
                 CounterBackend::ModuleOrStrings => {
                     self.wait(lease).await?;
+                    self.fence(CounterBackend::Module).await?;
                     self.give_up_sums().await?;
-                    // A failover can lose conversions that were not replicated. They must be found before processes expect the module's types.
+                    // A failover can lose conversions that were not replicated. They must be found before processes expect the module's types,
+                    // and so must the fence.
                     loop {
                         self.convert_until_clean(lease, &mut passes).await?;
                         let before = (self.adopted.converted, self.adopted.moved);
                         self.wait(lease).await?;
+                        self.fence(CounterBackend::Module).await?;
                         self.convert_until_clean(lease, &mut passes).await?;
                         if before == (self.adopted.converted, self.adopted.moved) {
                             break;
@@ -136,6 +150,7 @@ impl<'a> AdoptionRun<'a> {
                 }
                 CounterBackend::Module => {
                     self.wait(lease).await?;
+                    self.fence(CounterBackend::Module).await?;
                     damaged.extend(self.convert_until_clean(lease, &mut passes).await?);
                     break;
                 }
@@ -169,6 +184,20 @@ impl<'a> AdoptionRun<'a> {
             let mut connection = self.store.commands();
             StoredLayout::record_backend(&mut connection, &keys, backend).await?;
             self.store.refresh_layout().await?;
+            Ok(())
+        })
+        .await
+    }
+
+    /// Lets all slots refuse scripts that cannot read what a slot has from this step on, or that write what it must not have.
+    async fn fence(&self, step: CounterBackend) -> Result<(), MigrationError> {
+        retried(async || {
+            for partition in slots(&self.store) {
+                let mut cmd = redis::cmd("HSET");
+                cmd.arg(self.store.keys().storage_phases(partition));
+                cmd.arg(ADOPTION_STEP).arg(step.name());
+                cmd.exec_async(&mut self.store.commands()).await?;
+            }
             Ok(())
         })
         .await
