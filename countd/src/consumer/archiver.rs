@@ -6,18 +6,19 @@
 use super::assignment::AssignedPartitions;
 use super::backoff::Backoff;
 use super::position::load_next_offsets;
+use super::untrimmed::UntrimmedLogs;
 use crate::domain::config::Config;
 use crate::domain::error::StoreError;
 use crate::domain::health::Health;
 use crate::domain::keys::Partition;
 use crate::log::archive::{self, ArchiveError, ArchivedRange, Chunk, Index, OffsetRange};
 use crate::log::archive::{ArchiveGuard, Outcome, Record, Segment};
-use crate::log::{Acknowledgement, EventLog, Streams};
+use crate::log::{EventLog, Streams};
 use crate::redis::store::Store;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 
@@ -28,22 +29,6 @@ pub(super) const PERMISSIONS: &[&str] = &["HGETALL {outcomes}", "HSETNX {archive
 const MAX_CHUNK_BYTES: usize = 8 << 20;
 /// The maximum number of entries of a read of a partition.
 const MAX_READ: usize = 10_000;
-/// The number of archived entries of a partition after which its log is trimmed at once.
-const TRIM_AFTER: u64 = 1_000;
-/// The size of such entries in bytes, unless `log.retain_bytes` is larger.
-const TRIM_BYTES: u64 = 64 * 1024;
-/// How often logs with at least `log.retain_bytes` of archived entries are trimmed.
-const TRIM_INTERVAL: Duration = Duration::from_secs(2);
-
-/// Archived entries of a partition that are not trimmed.
-#[derive(Clone, Copy, Default)]
-struct Untrimmed {
-    next: u64,
-    entries: u64,
-    bytes: u64,
-    /// Whether the log was trimmed by this process.
-    is_known: bool,
-}
 
 /// The archiver of a process.
 pub(super) struct Archiver {
@@ -54,8 +39,7 @@ pub(super) struct Archiver {
     index: Index,
     guard: ArchiveGuard,
     segment: Option<Segment>,
-    untrimmed: BTreeMap<Partition, Untrimmed>,
-    trimmed_at: Instant,
+    untrimmed: UntrimmedLogs,
 }
 
 impl Archiver {
@@ -65,8 +49,7 @@ impl Archiver {
             index: Index::of(&dir),
             guard: ArchiveGuard::new(store.clone(), &dir),
             segment: None,
-            untrimmed: BTreeMap::new(),
-            trimmed_at: Instant::now(),
+            untrimmed: UntrimmedLogs::new(&config),
             store,
             config,
             health,
@@ -151,9 +134,9 @@ impl Archiver {
         let positions = load_next_offsets(&self.store, partitions).await?;
         for (partition, archived) in partitions.iter().zip(&archived) {
             // Redis has lost writes. What the log has at these offsets now is not archived, and must not be trimmed.
-            let untrimmed = self.untrimmed.get(partition);
-            if untrimmed.is_some_and(|untrimmed| *archived < Some(untrimmed.next)) {
-                self.untrimmed.remove(partition);
+            let next = self.untrimmed.next(*partition);
+            if next.is_some_and(|next| *archived < Some(next)) {
+                self.untrimmed.remove(*partition);
             }
         }
         let mut waiting = Vec::new();
@@ -265,7 +248,7 @@ impl Archiver {
         }
         if !self.guard.permits(&partitions).await? {
             tracing::warn!("Redis has lost writes; the archive is checked");
-            self.untrimmed.clear();
+            self.untrimmed.retain(&[]);
             return Ok(false);
         }
         if !self.segment.as_ref().is_some_and(Segment::exists) {
@@ -291,11 +274,8 @@ impl Archiver {
         }
         for (range, is_advanced) in ranges.iter().zip(&advanced) {
             if *is_advanced {
-                let (entries, bytes) = sizes.remove(&range.partition).unwrap_or_default();
-                let untrimmed = self.untrimmed.entry(range.partition).or_default();
-                untrimmed.next = range.next;
-                untrimmed.entries += entries;
-                untrimmed.bytes += bytes;
+                let size = sizes.remove(&range.partition).unwrap_or_default();
+                self.untrimmed.add(range.partition, range.next, size);
             }
         }
         Ok(advanced.into_iter().all(|is_advanced| is_advanced))
@@ -303,32 +283,7 @@ impl Archiver {
 
     /// Trims logs up to what is archived.
     async fn trim(&mut self) -> Result<(), StoreError> {
-        let settings = &self.config.log;
-        let is_due = self.trimmed_at.elapsed() >= TRIM_INTERVAL;
-        if is_due {
-            self.trimmed_at = Instant::now();
-        }
-        let at_once = settings.retain_bytes.max(TRIM_BYTES);
-        let mut trimmed = Vec::new();
-        for (partition, untrimmed) in &mut self.untrimmed {
-            let Untrimmed { entries, bytes, .. } = *untrimmed;
-            let is_overdue = is_due && entries > 0 && bytes >= settings.retain_bytes;
-            if untrimmed.is_known && entries < TRIM_AFTER && bytes < at_once && !is_overdue {
-                continue;
-            }
-            let average = bytes / entries.max(1);
-            let may_be_long = average.saturating_mul(settings.retain) >= settings.retain_bytes;
-            trimmed.push(Acknowledgement {
-                partition: *partition,
-                next: untrimmed.next,
-                may_be_long: may_be_long || is_overdue || !untrimmed.is_known,
-            });
-            *untrimmed = Untrimmed {
-                next: untrimmed.next,
-                is_known: true,
-                ..Untrimmed::default()
-            };
-        }
+        let mut trimmed = self.untrimmed.take_due();
         if trimmed.is_empty() {
             return Ok(());
         }

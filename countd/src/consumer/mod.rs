@@ -48,6 +48,7 @@ mod tables;
 mod timeline_rule;
 mod timelines;
 mod topic_lag;
+mod untrimmed;
 mod user_checks;
 mod worker;
 

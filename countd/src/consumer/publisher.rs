@@ -8,19 +8,19 @@ use super::assignment::AssignedPartitions;
 use super::backoff::Backoff;
 use super::position::load_next_offsets;
 use super::server_history;
+use super::untrimmed::UntrimmedLogs;
 use crate::domain::config::Config;
 use crate::domain::error::StoreError;
 use crate::domain::event::GroupEvent;
 use crate::domain::keys::Partition;
 use crate::log::kafka::{INDEX, OutgoingRecord, Producer, SEQUENCE, SOURCE, Topic, TopicError};
-use crate::log::{Acknowledgement, EntryKind, EventLog, LogEntry, Streams, published};
+use crate::log::{EntryKind, EventLog, LogEntry, Streams, published};
 use crate::redis::store::Store;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use serde::Deserialize;
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::sync::watch;
 
 /// The interval between two looks at the positions.
@@ -33,22 +33,6 @@ const MAX_PARTITIONS: usize = 64;
 const MAX_READ: (usize, usize) = (1_000, 256 * 1024);
 /// The number of reads and records in flight.
 const MAX_IN_FLIGHT: usize = 16;
-/// The number of copied entries of a partition after which its stream is trimmed at once.
-const TRIM_AFTER: u64 = 1_000;
-/// The size of such entries in bytes, unless `log.retain_bytes` is larger.
-const TRIM_BYTES: u64 = 64 * 1024;
-/// How often streams with at least `log.retain_bytes` of copied entries are trimmed.
-const TRIM_INTERVAL: Duration = Duration::from_secs(2);
-
-/// Copied entries of a partition that are not trimmed.
-#[derive(Clone, Copy, Default)]
-struct Untrimmed {
-    next: u64,
-    entries: u64,
-    bytes: u64,
-    /// Whether this process has trimmed the stream before.
-    is_known: bool,
-}
 
 /// The publisher of a process.
 pub(super) struct Publisher {
@@ -56,10 +40,7 @@ pub(super) struct Publisher {
     topic: Topic,
     producer: Producer,
     log: Streams,
-    retain: u64,
-    retain_bytes: u64,
-    untrimmed: BTreeMap<Partition, Untrimmed>,
-    trimmed_at: Instant,
+    untrimmed: UntrimmedLogs,
 }
 
 /// Counted entries of a partition that are not copied.
@@ -96,10 +77,7 @@ impl Publisher {
         Ok(Publisher {
             producer: topic.patient_producer()?,
             log: Streams::new(store.clone(), config),
-            retain: config.log.retain,
-            retain_bytes: config.log.retain_bytes,
-            untrimmed: BTreeMap::new(),
-            trimmed_at: Instant::now(),
+            untrimmed: UntrimmedLogs::new(config),
             store,
             topic,
         })
@@ -115,8 +93,7 @@ impl Publisher {
             let mut backoff = Backoff::new();
             loop {
                 let partitions = Arc::clone(&assigned.borrow());
-                self.untrimmed
-                    .retain(|partition, _| partitions.contains(partition));
+                self.untrimmed.retain(&partitions);
                 let delay = match self.copy(&partitions).await {
                     Ok(true) => INTERVAL,
                     Ok(false) => Duration::ZERO,
@@ -217,14 +194,11 @@ impl Publisher {
             let advanced = published::advance(&self.store, partition, next, &page.history).await?;
             if !advanced {
                 // What was copied is lost in Redis. Its offsets will have other entries.
-                self.untrimmed.remove(&partition);
+                self.untrimmed.remove(partition);
                 is_complete = false;
                 continue;
             }
-            let untrimmed = self.untrimmed.entry(partition).or_default();
-            untrimmed.next = next;
-            untrimmed.entries += entries;
-            untrimmed.bytes += bytes;
+            self.untrimmed.add(partition, next, (entries, bytes));
         }
         failed.map_or(Ok(is_complete), Err)
     }
@@ -304,31 +278,7 @@ impl Publisher {
 
     /// Trims streams up to what was copied.
     async fn trim(&mut self) -> Result<(), StoreError> {
-        let is_due = self.trimmed_at.elapsed() >= TRIM_INTERVAL;
-        if is_due {
-            self.trimmed_at = Instant::now();
-        }
-        let at_once = self.retain_bytes.max(TRIM_BYTES);
-        let mut trimmed = Vec::new();
-        for (partition, untrimmed) in &mut self.untrimmed {
-            let Untrimmed { entries, bytes, .. } = *untrimmed;
-            let is_overdue = is_due && entries > 0 && bytes >= self.retain_bytes;
-            if untrimmed.is_known && entries < TRIM_AFTER && bytes < at_once && !is_overdue {
-                continue;
-            }
-            let average = bytes / entries.max(1);
-            let may_be_long = average.saturating_mul(self.retain) >= self.retain_bytes;
-            trimmed.push(Acknowledgement {
-                partition: *partition,
-                next: untrimmed.next,
-                may_be_long: may_be_long || is_overdue || !untrimmed.is_known,
-            });
-            *untrimmed = Untrimmed {
-                next: untrimmed.next,
-                is_known: true,
-                ..Untrimmed::default()
-            };
-        }
+        let trimmed = self.untrimmed.take_due();
         match trimmed.is_empty() {
             true => Ok(()),
             false => self.log.acknowledge(&trimmed).await,
