@@ -1,7 +1,7 @@
 //! Replicas that are missing, lag, or have no link.
 
 use super::{CONFIG, commands, execute, findings, found};
-use crate::replicas::link::Link;
+use crate::support::Link;
 use crate::support::set_schema;
 use countint_tests::env::free_port;
 use countint_tests::{Cluster, Server, wait_until};

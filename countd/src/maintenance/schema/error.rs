@@ -32,9 +32,9 @@ pub enum SchemaMigrationError {
         "{0} counters could not be compared, so reads do not switch: their keys have a wrong type, or processes have other settings; `countd reconcile` lists them by metric"
     )]
     NotCompared(u64),
-    /// Another migration is running, or the lock was lost.
+    /// A process is too old, another migration is running, or the lock was lost.
     #[error(transparent)]
-    Lock(#[from] MigrationError),
+    Migration(#[from] MigrationError),
     /// Counters could not be compared.
     #[error(transparent)]
     Reconcile(#[from] ReconcileError),

@@ -8,9 +8,8 @@ use crate::domain::ids::Name;
 use crate::domain::progress::{Progress, Update};
 use crate::domain::schema_views::{MigrationState, Stage, View};
 use crate::maintenance::reconcile::{Context, Scope};
-use crate::maintenance::storage::Lease;
+use crate::maintenance::storage::{Lease, Processes};
 use crate::redis::layout::NextStage;
-use crate::redis::processes::ProcessMember;
 use crate::storage::schema::Schema;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -18,8 +17,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// How often a step is repeated while Redis is unavailable.
-pub(super) const RETRIES: u32 = 120;
-pub(super) const RETRY_DELAY: Duration = Duration::from_millis(500);
+const RETRIES: u32 = 120;
+const RETRY_DELAY: Duration = Duration::from_millis(500);
+
+/// Shows the current step.
+fn show(progress: &dyn Progress, step: &str) {
+    progress.update(&Update::waiting(step));
+}
 
 /// How far a run takes the migration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,7 +63,7 @@ pub struct SchemaMigration<'a> {
     map: BTreeMap<Name, Name>,
     /// The number of entities of which counters are compared before more reads switch.
     pub(super) sample: usize,
-    pub(super) member: ProcessMember,
+    processes: Processes,
     pub(super) progress: &'a dyn Progress,
 }
 
@@ -73,7 +77,7 @@ impl<'a> SchemaMigration<'a> {
         progress: &'a dyn Progress,
     ) -> SchemaMigration<'a> {
         SchemaMigration {
-            member: ProcessMember::new(context.store.clone()),
+            processes: Processes::new(&context.store),
             context,
             pair,
             map,
@@ -101,13 +105,14 @@ impl<'a> SchemaMigration<'a> {
         let lease = Lease::acquire(&store, waiting).await?;
         let result = self.run_locked(goal, &lease).await;
         lease.release().await;
-        // Its heartbeat would expire soon.
-        let _ = self.member.leave().await;
+        self.processes.leave().await;
         result.map(|()| self.outcomes())
     }
 
     async fn run_locked(&mut self, goal: Goal, lease: &Lease) -> Result<(), SchemaMigrationError> {
-        self.refuse_older_consumers().await?;
+        let progress = self.progress;
+        let step = |step: &str| show(progress, step);
+        self.processes.refuse_older_consumers(step).await?;
         self.context.store.refresh_layout().await?;
         let layout = self.context.store.layout();
         let columns = plan::columns(&layout, &self.context.catalog.config, &self.pair);
@@ -159,7 +164,14 @@ impl<'a> SchemaMigration<'a> {
     }
 
     pub(super) fn step(&self, step: &str) {
-        self.progress.update(&Update::waiting(step));
+        show(self.progress, step);
+    }
+
+    /// Waits until all live processes follow the stage.
+    async fn wait_for_processes(&mut self, lease: &Lease) -> Result<(), SchemaMigrationError> {
+        let progress = self.progress;
+        let step = |step: &str| show(progress, step);
+        Ok(self.processes.wait_until_followed(lease, step).await?)
     }
 
     /// The latest migration of these columns, if it is this one.

@@ -8,7 +8,6 @@ mod error;
 mod migration;
 mod other_counters;
 mod plan;
-mod processes;
 
 pub use error::SchemaMigrationError;
 pub use migration::{Goal, Outcome, SchemaMigration};

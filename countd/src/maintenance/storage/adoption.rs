@@ -11,12 +11,13 @@
 //!
 //! Each step can be repeated. An adoption that was killed at any point is finished by running the command again.
 
-use super::adoption_pass::{ADOPTING, Adopted, Pass};
+use super::adoption_pass::{ADOPTING, Adopted, AdoptionPass};
 use super::error::MigrationError;
 use super::lease::{Lease, WAITING_FOR_LOCK};
+use super::passes::pass_until_clean;
 use super::processes::Processes;
 use super::progress::Damage;
-use super::retry::{RETRIES, RETRY_DELAY, retried};
+use super::retry::retried;
 use super::slots::slots;
 use crate::domain::keys::ADOPTION_STEP;
 use crate::domain::progress::{Progress, Update};
@@ -222,44 +223,14 @@ impl<'a> AdoptionRun<'a> {
         passes: &mut u64,
     ) -> Result<Vec<Damage>, MigrationError> {
         self.step(ADOPTING);
-        let mut failures = 0;
-        loop {
-            lease.check()?;
-            let before = (self.adopted.converted, self.adopted.moved);
-            let mut pass = Pass {
-                store: &self.store,
-                lease,
-                adopted: &mut self.adopted,
-                progress: self.progress,
-            };
-            let result = match pass.run().await {
-                Ok(result) => result,
-                Err(error) if error.is_transient() && failures < RETRIES => {
-                    failures += 1;
-                    tracing::warn!(%error, "a pass of the adoption failed; will retry");
-                    tokio::time::sleep(RETRY_DELAY).await;
-                    continue;
-                }
-                Err(error) => return Err(error),
-            };
-            failures = 0;
-            *passes += 1;
-            if result.is_incomplete {
-                self.step("slots of the cluster are moving; passing again");
-                tokio::time::sleep(RETRY_DELAY).await;
-                continue;
-            }
-            if before != (self.adopted.converted, self.adopted.moved) {
-                continue;
-            }
-            if result.damaged_count == 0 || self.options.skip_damaged {
-                return Ok(result.damaged);
-            }
-            for damage in &result.damaged {
-                tracing::warn!(key = damage.key, reason = damage.reason, "damaged key");
-            }
-            return Err(MigrationError::Damaged(result.damaged_count));
-        }
+        let mut pass = AdoptionPass {
+            store: &self.store,
+            lease,
+            adopted: &mut self.adopted,
+            progress: self.progress,
+        };
+        let clean = pass_until_clean(&mut pass, lease, self.options.skip_damaged, passes).await?;
+        Ok(clean.damaged)
     }
 }
 

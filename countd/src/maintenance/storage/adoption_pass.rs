@@ -2,8 +2,7 @@
 
 use super::error::MigrationError;
 use super::lease::Lease;
-use super::progress::{Damage, MAX_DAMAGED};
-use super::slots::slot_views;
+use super::passes::{Pass, PassResult, scan_nodes};
 use crate::domain::error::StoreError;
 use crate::domain::keys::{Adoption, MemberKind};
 use crate::domain::progress::Progress;
@@ -14,7 +13,6 @@ use crate::redis::permissions::Permissions;
 use crate::redis::script::{AUTHOR, CounterBackend, DAY_COUNTS, ScriptTemplate};
 use crate::redis::store::Store;
 use redis::FromRedisValue;
-use redis::aio::ConnectionManager;
 use std::collections::BTreeMap;
 
 static ADOPT_VALUES: ScriptTemplate =
@@ -27,11 +25,6 @@ static ADOPT_MEMBERS: ScriptTemplate = ScriptTemplate::writing(&[
 /// The functions of the scripts: they find each value in the form that it has.
 const BACKEND: CounterBackend = CounterBackend::ModuleOrStrings;
 
-/// The commands of a pass.
-const PERMISSIONS: &[&str] = &["SCAN 0 COUNT 1"];
-
-/// The number of keys that a step of `SCAN` looks at.
-const SCAN_COUNT: usize = 1_000;
 /// The maximum number of counters that a script converts, which blocks the server.
 const MAX_COUNTERS: usize = 100;
 /// The number of members that a script looks at.
@@ -41,8 +34,8 @@ pub(super) const ADOPTING: &str = "converting";
 
 /// The permissions of a pass.
 pub(super) fn required_permissions() -> Permissions {
-    Permissions::of_commands(PERMISSIONS)
-        .and(ADOPT_VALUES.required_permissions(BACKEND))
+    ADOPT_VALUES
+        .required_permissions(BACKEND)
         .and(ADOPT_MEMBERS.required_permissions(BACKEND))
 }
 
@@ -59,86 +52,44 @@ pub(super) struct Adopted {
     pub moved: u64,
 }
 
-/// What a pass has found.
-#[derive(Debug, Default)]
-pub(super) struct PassResult {
-    /// The damaged keys, up to [`MAX_DAMAGED`].
-    pub damaged: Vec<Damage>,
-    /// The number of damaged ones.
-    pub damaged_count: u64,
-    /// Whether the pass may have missed keys, because slots of the cluster moved.
-    pub is_incomplete: bool,
-}
-
-impl PassResult {
-    fn add_damage(&mut self, key: &str) {
-        self.damaged_count += 1;
-        if self.damaged.len() < MAX_DAMAGED {
-            self.damaged.push(Damage {
-                key: key.to_owned(),
-                reason: "it, or the key to which its members belong, holds another type or other values",
-            });
-        }
-    }
-}
+/// Why a key cannot be converted.
+const DAMAGED: &str =
+    "it, or the key to which its members belong, holds another type or other values";
 
 /// A pass over the keys.
-pub(super) struct Pass<'a> {
+pub(super) struct AdoptionPass<'a> {
     pub store: &'a Store,
     pub lease: &'a Lease,
     pub adopted: &'a mut Adopted,
     pub progress: &'a dyn Progress,
 }
 
-impl Pass<'_> {
-    /// Scans all nodes once.
-    ///
-    /// # Errors
-    /// The lock was lost, or Redis failed.
-    pub async fn run(&mut self) -> Result<PassResult, MigrationError> {
+impl Pass for AdoptionPass<'_> {
+    async fn run(&mut self) -> Result<Option<PassResult>, MigrationError> {
         let mut result = PassResult::default();
-        let nodes = self.store.node_map();
-        let mut servers = self.store.servers()?;
-        let before = slot_views(self.store, &mut servers).await?;
-        let sizes = node_sizes(self.store).await?;
-        (self.adopted.visited, self.adopted.all) = (0, sizes.iter().sum());
-        for server in &mut servers {
-            self.scan(server, &mut result).await?;
-        }
-        let after = slot_views(self.store, &mut servers).await?;
-        let is_stable = before.is_some() && before == after;
-        result.is_incomplete = !(is_stable && nodes.is_same(&self.store.node_map()));
-        Ok(result)
-    }
-
-    async fn scan(
-        &mut self,
-        server: &mut ConnectionManager,
-        result: &mut PassResult,
-    ) -> Result<(), MigrationError> {
-        let keys = self.store.keys();
-        let mut cursor = 0_u64;
-        loop {
-            self.lease.check()?;
-            let mut scan = redis::cmd("SCAN");
-            scan.arg(cursor).arg("COUNT").arg(SCAN_COUNT);
-            let (next, found): (u64, Vec<Vec<u8>>) = scan.query_async(server).await?;
+        let (store, lease) = (self.store, self.lease);
+        (self.adopted.visited, self.adopted.all) = (0, node_sizes(store).await?.iter().sum());
+        let keys = store.keys();
+        let is_complete = scan_nodes(store, lease, None, async |found| {
             self.adopted.visited += found.len() as u64;
             let found = found.into_iter().filter_map(|key| {
-                let key = String::from_utf8(key).ok()?;
                 let adoption = keys.adoption_of(&key)?;
                 Some((key, adoption))
             });
-            let found: Vec<(String, Adoption)> = found.collect();
-            self.convert_all(found, result).await?;
-            self.adopted.show(ADOPTING, self.progress);
-            cursor = next;
-            if cursor == 0 {
-                return Ok(());
-            }
-        }
+            self.convert_all(found.collect(), &mut result).await?;
+            self.show(ADOPTING);
+            Ok(())
+        })
+        .await?;
+        Ok(is_complete.then_some(result))
     }
 
+    fn show(&self, step: &str) {
+        self.adopted.show(step, self.progress);
+    }
+}
+
+impl AdoptionPass<'_> {
     async fn convert_all(
         &mut self,
         found: Vec<(String, Adoption)>,
@@ -187,10 +138,12 @@ impl Pass<'_> {
             .map_err(|error| StoreError::Unexpected(format!("an adoption: {error}")))?;
         let (converted, damaged) = reply.split_first().unwrap_or((&0, &[]));
         self.adopted.converted += converted;
+        result.found += converted;
         for at in damaged {
             let at = (*at as usize).checked_sub(1);
             if let Some(key) = at.and_then(|at| keys.get(at)) {
-                result.add_damage(key);
+                result.found += 1;
+                result.add_damage(key, DAMAGED);
             }
         }
         Ok(())
@@ -212,8 +165,10 @@ impl Pass<'_> {
             let (next, moved, is_damaged) = <(String, u64, bool)>::from_redis_value(reply)
                 .map_err(|error| StoreError::Unexpected(format!("an adoption: {error}")))?;
             self.adopted.moved += moved;
+            result.found += moved;
             if is_damaged {
-                result.add_damage(from);
+                result.found += 1;
+                result.add_damage(from, DAMAGED);
             }
             if next == "0" {
                 return Ok(());

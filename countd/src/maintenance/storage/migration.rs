@@ -2,10 +2,11 @@
 
 use super::error::MigrationError;
 use super::lease::{Lease, WAITING_FOR_LOCK};
-use super::pass::{MOVING, Pass, PassResult, phases};
+use super::pass::{MOVING, MigrationPass, phases};
+use super::passes::{PassResult, pass_until_clean};
 use super::processes::Processes;
 use super::progress::{Counts, Report};
-use super::retry::{RETRIES, RETRY_DELAY, retried};
+use super::retry::retried;
 use super::slots::slots;
 use super::target::Target;
 use crate::domain::keys::StoragePhase;
@@ -168,47 +169,14 @@ impl<'a> Migration<'a> {
         passes: &mut u64,
     ) -> Result<PassResult, MigrationError> {
         self.step(MOVING);
-        let mut failures = 0;
-        loop {
-            lease.check()?;
-            let moved_before = self.counts.moved;
-            let mut pass = Pass {
-                store: &self.store,
-                schemas: &self.schemas,
-                target: &self.target,
-                lease,
-                counts: &mut self.counts,
-                progress: self.progress,
-            };
-            let result = match pass.run().await {
-                Ok(result) => result,
-                Err(error) if error.is_transient() && failures < RETRIES => {
-                    failures += 1;
-                    tracing::warn!(%error, "a pass of the migration failed; will retry");
-                    tokio::time::sleep(RETRY_DELAY).await;
-                    continue;
-                }
-                Err(error) => return Err(error),
-            };
-            failures = 0;
-            *passes += 1;
-            if result.is_incomplete {
-                self.step("slots of the cluster are moving; passing again");
-                tokio::time::sleep(RETRY_DELAY).await;
-                continue;
-            }
-            let is_still_moving = self.counts.moved > moved_before;
-            match result.damaged_count {
-                _ if is_still_moving || result.found > result.damaged_count => {}
-                0 => return Ok(result),
-                _ if self.options.skip_damaged => return Ok(result),
-                count => {
-                    for damage in &result.damaged {
-                        tracing::warn!(key = damage.key, reason = damage.reason, "damaged object");
-                    }
-                    return Err(MigrationError::Damaged(count));
-                }
-            }
-        }
+        let mut pass = MigrationPass {
+            store: &self.store,
+            schemas: &self.schemas,
+            target: &self.target,
+            lease,
+            counts: &mut self.counts,
+            progress: self.progress,
+        };
+        pass_until_clean(&mut pass, lease, self.options.skip_damaged, passes).await
     }
 }

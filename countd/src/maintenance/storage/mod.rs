@@ -15,6 +15,7 @@ mod lease;
 mod leftovers;
 mod migration;
 mod pass;
+mod passes;
 mod processes;
 mod progress;
 mod record;
@@ -28,6 +29,7 @@ pub use lease::LEASE;
 pub(in crate::maintenance) use lease::Lease;
 pub use leftovers::{MAX_LEFTOVERS, leftovers};
 pub use migration::{Migration, Options};
+pub(in crate::maintenance) use processes::Processes;
 pub use progress::{Damage, Report};
 pub use record::{RecordedRun, Recorder, RunState, recorded_permissions, recorded_runs};
 pub use target::Target;
@@ -46,6 +48,7 @@ pub fn required_permissions(backend: CounterBackend, is_cluster: bool) -> Permis
     let commands = [
         PERMISSIONS,
         pass::PERMISSIONS,
+        passes::PERMISSIONS,
         record::PERMISSIONS,
         visits::PERMISSIONS,
         CONSUMER_PERMISSIONS,

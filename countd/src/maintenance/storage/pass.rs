@@ -2,8 +2,9 @@
 
 use super::error::MigrationError;
 use super::lease::Lease;
-use super::progress::{Counts, Damage, MAX_DAMAGED};
-use super::slots::{slot_views, slots};
+use super::passes::{Pass, PassResult, SCAN_COUNT, scan_nodes};
+use super::progress::Counts;
+use super::slots::slots;
 use super::target::{Movable, Target};
 use crate::domain::error::StoreError;
 use crate::domain::ids::Name;
@@ -14,37 +15,21 @@ use crate::redis::call::RedisCall;
 use crate::redis::script::ScriptTemplate;
 use crate::redis::store::Store;
 use crate::storage::schema::Schemas;
-use redis::aio::ConnectionManager;
 use std::collections::{BTreeMap, HashMap};
 
 pub(super) static MOVE: ScriptTemplate =
     ScriptTemplate::writing(&[include_str!("../../lua/storage_move.lua")]).with_moves();
 
 /// Commands of a pass.
-pub(super) const PERMISSIONS: &[&str] = &["HGET {phases} f", "SCAN 0 MATCH x COUNT 1"];
+pub(super) const PERMISSIONS: &[&str] = &["HGET {phases} f"];
 
-/// The number of keys that a step of `SCAN` looks at.
-const SCAN_COUNT: usize = 1_000;
 /// The name of the step.
 pub(super) const MOVING: &str = "moving";
 /// The maximum number of objects that a script moves, which blocks the server.
 const MAX_MOVES: usize = 100;
 
-/// What a pass has found.
-#[derive(Debug, Default)]
-pub(super) struct PassResult {
-    /// The number of objects that could be rows.
-    pub found: u64,
-    /// The damaged ones, up to [`MAX_DAMAGED`].
-    pub damaged: Vec<Damage>,
-    /// The number of damaged ones.
-    pub damaged_count: u64,
-    /// Whether the pass may have missed keys, because slots of the cluster moved.
-    pub is_incomplete: bool,
-}
-
 /// A pass over the keys.
-pub(super) struct Pass<'a> {
+pub(super) struct MigrationPass<'a> {
     pub store: &'a Store,
     pub schemas: &'a Schemas,
     pub target: &'a Target,
@@ -53,62 +38,37 @@ pub(super) struct Pass<'a> {
     pub progress: &'a dyn Progress,
 }
 
-impl Pass<'_> {
-    /// Scans all nodes once.
-    ///
-    /// # Errors
-    /// The lock was lost, or Redis failed.
-    pub async fn run(&mut self) -> Result<PassResult, MigrationError> {
+impl Pass for MigrationPass<'_> {
+    async fn run(&mut self) -> Result<Option<PassResult>, MigrationError> {
         let mut result = PassResult::default();
         // This also finds the current nodes of all slots.
         self.check_phases().await?;
-        let nodes = self.store.node_map();
-        let mut servers = self.store.servers()?;
-        let before = slot_views(self.store, &mut servers).await?;
-        let sizes = node_sizes(self.store).await?;
-        (self.counts.visited, self.counts.all) = (0, sizes.iter().sum());
-        for server in &mut servers {
-            self.scan(server, &mut result).await?;
-        }
-        let after = slot_views(self.store, &mut servers).await?;
-        self.check_phases().await?;
-        let is_stable = before.is_some() && before == after;
-        result.is_incomplete = !(is_stable && nodes.is_same(&self.store.node_map()));
-        Ok(result)
-    }
-
-    async fn scan(
-        &mut self,
-        server: &mut ConnectionManager,
-        result: &mut PassResult,
-    ) -> Result<(), MigrationError> {
-        let keys = self.store.keys();
+        let (store, lease, keys) = (self.store, self.lease, self.store.keys());
+        (self.counts.visited, self.counts.all) = (0, node_sizes(store).await?.iter().sum());
         let pattern = self.target.pattern(keys);
-        let mut cursor = 0_u64;
-        loop {
-            self.lease.check()?;
-            let mut scan = redis::cmd("SCAN");
-            scan.arg(cursor).arg("MATCH").arg(&pattern);
-            scan.arg("COUNT").arg(SCAN_COUNT);
-            let (next, found): (u64, Vec<Vec<u8>>) = scan.query_async(server).await?;
-            let movable = found.iter().filter_map(|key| {
-                let key = std::str::from_utf8(key).ok()?;
-                self.target.movable(keys, key)
-            });
+        let is_complete = scan_nodes(store, lease, Some(&pattern), async |found| {
+            let target = self.target;
+            let movable = found.iter().filter_map(|key| target.movable(keys, key));
             let movable: Vec<Movable> = movable.collect();
             result.found += movable.len() as u64;
             // A step looks at about so many keys, of which it returns those of the pattern.
             self.counts.visited += SCAN_COUNT as u64;
             self.counts.scanned += movable.len() as u64;
-            self.move_all(movable, result).await?;
-            self.counts.show(MOVING, self.progress);
-            cursor = next;
-            if cursor == 0 {
-                return Ok(());
-            }
-        }
+            self.move_all(movable, &mut result).await?;
+            self.show(MOVING);
+            Ok(())
+        })
+        .await?;
+        self.check_phases().await?;
+        Ok(is_complete.then_some(result))
     }
 
+    fn show(&self, step: &str) {
+        self.counts.show(step, self.progress);
+    }
+}
+
+impl MigrationPass<'_> {
     async fn move_all(
         &mut self,
         movable: Vec<Movable>,
@@ -164,20 +124,13 @@ impl Pass<'_> {
         self.counts.moved += moved;
         self.counts.merged += merged;
         for pair in damaged.chunks(2) {
-            result.damaged_count += 1;
             let at = (pair[0] as usize).checked_sub(1);
-            let Some(one) = at.and_then(|at| part.get(at)) else {
-                continue;
+            let key = at.and_then(|at| part.get(at));
+            let reason = match pair.get(1) {
+                Some(1) => "it has fewer counters than its original schema",
+                _ => "it, or the table of its row, holds another type",
             };
-            if result.damaged.len() < MAX_DAMAGED {
-                result.damaged.push(Damage {
-                    key: one.object.clone(),
-                    reason: match pair.get(1) {
-                        Some(1) => "it has fewer counters than its original schema",
-                        _ => "it, or the table of its row, holds another type",
-                    },
-                });
-            }
+            result.add_damage(key.map_or("", |one| &one.object), reason);
         }
         Ok(())
     }

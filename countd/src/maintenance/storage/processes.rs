@@ -15,7 +15,7 @@ const POLL: Duration = Duration::from_millis(250);
 const PATIENCE: Duration = Duration::from_secs(15);
 
 /// The processes that use the data. This one is a member.
-pub(super) struct Processes {
+pub(in crate::maintenance) struct Processes {
     store: Store,
     member: ProcessMember,
 }
@@ -28,7 +28,7 @@ impl Processes {
         }
     }
 
-    /// Refuses if a consumer runs whose process sends no heartbeat: its version does not know migrations.
+    /// Refuses if a consumer runs whose process sends no heartbeat: its version does not know that the layout changes.
     pub async fn refuse_older_consumers(
         &mut self,
         step: impl Fn(&str),
@@ -56,11 +56,10 @@ impl Processes {
         retried(async || member.heartbeat().await.map_err(MigrationError::from)).await
     }
 
-    /// Waits until all live processes follow the current layout, and then for the grace period.
-    pub async fn wait(
+    /// Waits until all live processes follow the current layout.
+    pub async fn wait_until_followed(
         &mut self,
         lease: &Lease,
-        grace: Duration,
         step: impl Fn(&str),
     ) -> Result<(), MigrationError> {
         step("waiting for all processes");
@@ -69,10 +68,20 @@ impl Processes {
             let live = self.live().await?;
             let epoch = self.store.layout().epoch;
             if !is_anyone_behind(&live, epoch) {
-                break;
+                return Ok(());
             }
             tokio::time::sleep(POLL).await;
         }
+    }
+
+    /// Waits until all live processes follow the current layout, and then for the grace period.
+    pub async fn wait(
+        &mut self,
+        lease: &Lease,
+        grace: Duration,
+        step: impl Fn(&str),
+    ) -> Result<(), MigrationError> {
+        self.wait_until_followed(lease, &step).await?;
         step("grace period");
         let end = Instant::now() + grace;
         while let Some(left) = end.checked_duration_since(Instant::now()) {
