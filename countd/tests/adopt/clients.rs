@@ -5,13 +5,12 @@ use super::setup::{
     CONFIG, OTHER_FACT_STORES, PARTITIONS, adopt, assert_adopted, not_converted, start,
 };
 use crate::migrate::setup::objects_of_numbers;
+use crate::support::conversions::{assert_converted, move_slots, run_clients_beside};
 use crate::support::invariants::{assert_invariants, assert_invariants_of_all};
 use crate::support::stores::{TestStore, adoptable, cluster_adoptable, wait_until_up};
 use crate::support::verify::assert_matches_model;
 use crate::support::workload::{Random, WorkloadSize, run_clients};
-use crate::support::{
-    Countd, Settings, printed, run, set_schema, wait_until_all_drained, wait_until_drained,
-};
+use crate::support::{Countd, Settings, printed, run, set_schema, wait_until_all_drained};
 use countint_tests::Cluster;
 use std::thread;
 use std::time::Duration;
@@ -61,18 +60,7 @@ fn counts_match_the_model_when_data_is_converted_and_slots_move() {
         }
         let mut adopting = start(&cluster.nodes[1], config, &[]);
         assert!(adopting.wait_for_step("layout: module-or-plain", 1));
-        let (from, to) = (cluster.id(0), cluster.id(1));
-        cluster.manage(&[
-            "reshard",
-            "{node}",
-            "--cluster-from",
-            &from,
-            "--cluster-to",
-            &to,
-            "--cluster-slots",
-            "2000",
-            "--cluster-yes",
-        ]);
+        move_slots(&cluster);
         adopting.wait_for_step("converting", 1);
         thread::sleep(Duration::from_millis(random.below(50)));
         cluster.nodes[2].kill();
@@ -100,32 +88,22 @@ fn assert_counts_match(mut store: TestStore, config: &'static str) {
     let processes = ["serve", "all"].map(|command| Countd::with(&store.server, &settings(command)));
     let apis = [processes[0].api(), processes[1].api()];
     let reads = Reads::create(&store.server, &apis[0]);
-    let model = thread::scope(|scope| {
-        let reading = scope.spawn(|| reads.run(&apis[1]));
-        let stop = reads.stop_on_drop();
-        let model = run_clients(&apis, 7, SIZE, |progress| {
-            progress.wait_for(SIZE.total() / 4);
-            // The processes know nothing of the module.
-            store.server.load_module();
-            progress.wait_for(SIZE.total() / 3);
-            assert!(!not_converted(&store.server).is_empty());
-            let printed = adopt(&store.server, config);
-            assert!(
-                printed.contains("the data has the module's types"),
-                "{printed}"
-            );
-        });
-        drop(stop);
-        assert!(reading.join().expect("the reads are right") > 0);
-        model
+    let (model, rounds) = run_clients_beside((&reads, &apis[1]), (&apis, 7, SIZE), |progress| {
+        progress.wait_for(SIZE.total() / 4);
+        // The processes know nothing of the module.
+        store.server.load_module();
+        progress.wait_for(SIZE.total() / 3);
+        assert!(!not_converted(&store.server).is_empty());
+        let printed = adopt(&store.server, config);
+        assert!(
+            printed.contains("the data has the module's types"),
+            "{printed}"
+        );
     });
+    assert!(rounds > 0);
     let server = &store.server;
-    wait_until_drained(server, PARTITIONS);
-    assert_matches_model(&apis[0], &model, SIZE);
-    assert_matches_model(&apis[1], &model, SIZE);
-    assert_invariants(server, config);
+    assert_converted((server, config), &apis, (&model, SIZE), PARTITIONS);
     assert_adopted(server, config);
-    assert_eq!(printed(&run(server, config, &["dead", "list"])), "");
     // The same data can have tables now.
     for target in ["note", "user"] {
         let output = run(

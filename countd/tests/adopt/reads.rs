@@ -1,6 +1,7 @@
 //! Reads of data that does not change while it is converted: each must be right.
 
 use super::setup::{action, send_all};
+use crate::support::conversions::Companion;
 use crate::support::{Api, pause};
 use countint_tests::Server;
 use serde_json::Value as Json;
@@ -16,18 +17,8 @@ const NOTES: std::ops::Range<u64> = 2_000_000..2_000_060;
 
 /// Reads until it is stopped.
 pub struct Reads {
-    stop: AtomicBool,
     /// Whether the server restarts meanwhile. A listing of a Set is then not complete: cursors of `SSCAN` are valid until the server ends.
     restarts: bool,
-}
-
-/// Stops the loop when dropped: otherwise a test that fails would hang.
-pub struct StopOnDrop<'r>(&'r Reads);
-
-impl Drop for StopOnDrop<'_> {
-    fn drop(&mut self) {
-        self.0.stop.store(true, Relaxed);
-    }
 }
 
 impl Reads {
@@ -36,31 +27,24 @@ impl Reads {
         let likes = USERS.map(|uid| action("like", NOTE, uid));
         let likes = likes.chain(NOTES.skip(1).map(|note| action("like", note, USER)));
         send_all(server, api, &likes.collect::<Vec<_>>());
-        Reads {
-            stop: AtomicBool::new(false),
-            restarts: false,
-        }
+        Reads { restarts: false }
     }
 
     /// The same, while the server restarts.
     pub fn with_restarts(self) -> Reads {
-        Reads {
-            restarts: true,
-            ..self
-        }
+        Reads { restarts: true }
     }
+}
 
-    /// Stops the loop when the result is dropped.
-    pub fn stop_on_drop(&self) -> StopOnDrop<'_> {
-        StopOnDrop(self)
-    }
+impl Companion for Reads {
+    /// The number of rounds.
+    type Done = u64;
 
-    /// Reads until it is stopped. Returns the number of rounds.
-    pub fn run(&self, api: &Api) -> u64 {
+    fn run(&self, api: &Api, stop: &AtomicBool) -> u64 {
         let users: BTreeSet<u64> = USERS.collect();
         let notes: BTreeSet<u64> = NOTES.collect();
         let mut rounds = 0;
-        while !self.stop.load(Relaxed) {
+        while !stop.load(Relaxed) {
             let counts = get(api, &format!("/counter/note/{NOTE}"));
             assert_eq!(
                 counts["counts"]["like"],

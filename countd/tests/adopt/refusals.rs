@@ -7,6 +7,7 @@ use crate::support::stores::{adoptable, module, plain};
 use crate::support::{
     Countd, on_note, printed, run, run_as_user, set_schema, wait_until_drained, with,
 };
+use countint_tests::env::TempDir;
 use countint_tests::{Server, reply, wait_until};
 use serde_json::json;
 
@@ -86,6 +87,8 @@ fn other_migrations_are_refused_meanwhile() {
     countd.api().act("like", on_note(7, 1));
     wait_until_drained(&store.server, PARTITIONS);
     store.server.load_module();
+    let archive = TempDir::new();
+    let dir = archive.path().to_str().expect("a text");
     for step in ["plain-or-module", "module-or-plain"] {
         advance(&store.server, &CONFIG, step);
         let before = reply::text(store.server.client().ok("HGET countd:layout epoch"));
@@ -99,7 +102,7 @@ fn other_migrations_are_refused_meanwhile() {
                 "an adoption converts the data: finish `countd storage adopt` first",
             ),
             (
-                &["rebuild", "--from", "earliest"],
+                &["rebuild", "--from", "earliest", "--archive", dir],
                 "an adoption converts the data: finish `countd storage adopt` first",
             ),
         ] {

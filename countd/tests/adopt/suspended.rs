@@ -3,11 +3,10 @@
 use super::setup::{
     CONFIG, OTHER_FACT_STORES, PARTITIONS, assert_adopted, refused_calls, start, wait_for_layout,
 };
-use crate::support::invariants::assert_invariants;
+use crate::support::conversions::assert_converted;
 use crate::support::stores::{TestStore, adoptable, cluster_adoptable};
-use crate::support::verify::assert_matches_model;
 use crate::support::workload::{WorkloadSize, run_clients};
-use crate::support::{Countd, Settings, printed, run, set_schema, wait_until_drained};
+use crate::support::{Countd, Settings, set_schema, wait_until_drained};
 
 const SIZE: WorkloadSize = WorkloadSize {
     clients: 6,
@@ -72,9 +71,5 @@ fn assert_counts_match(mut store: TestStore, config: &'static str, order: [usize
     eprintln!("{} calls were refused", refused_calls(server));
     wait_until_drained(server, PARTITIONS);
     assert_adopted(server, config);
-    for api in &apis {
-        assert_matches_model(api, &model, SIZE);
-    }
-    assert_invariants(server, config);
-    assert_eq!(printed(&run(server, config, &["dead", "list"])), "");
+    assert_converted((server, config), &apis, (&model, SIZE), PARTITIONS);
 }

@@ -2,13 +2,12 @@
 
 use super::resets::Resets;
 use super::setup::{CONFIG, PARTITIONS, assert_migrated, migrate, start};
-use crate::support::invariants::{assert_invariants, assert_invariants_of_all};
+use crate::support::conversions::{assert_converted, move_slots, run_clients_beside};
+use crate::support::invariants::assert_invariants_of_all;
 use crate::support::stores::{TestStore, cluster_objects, objects};
 use crate::support::verify::assert_matches_model;
 use crate::support::workload::{Random, WorkloadSize, run_clients};
-use crate::support::{
-    Countd, Settings, printed, run, set_schema, wait_until_all_drained, wait_until_drained,
-};
+use crate::support::{Countd, Settings, printed, run, set_schema, wait_until_all_drained};
 use countint_tests::{Cluster, reply, wait_until};
 use std::thread;
 use std::time::Duration;
@@ -42,25 +41,15 @@ fn assert_counts_match(store: &TestStore) {
     let processes = ["serve", "all"].map(|command| Countd::with(server, &settings(command)));
     let apis = [processes[0].api(), processes[1].api()];
     let resets = Resets::new(10_000);
-    let (model, sums) = thread::scope(|scope| {
-        let sums = scope.spawn(|| resets.run(&apis[0]));
-        let stop = resets.stop_on_drop();
-        let model = run_clients(&apis, 7, SIZE, |progress| {
-            progress.wait_for(SIZE.total() / 4);
-            let printed = migrate(server, "note");
-            assert!(printed.contains("counters of note are rows"), "{printed}");
-            migrate(server, "user");
-        });
-        drop(stop);
-        (model, sums.join().expect("resets end"))
+    let (model, sums) = run_clients_beside((&resets, &apis[0]), (&apis, 7, SIZE), |progress| {
+        progress.wait_for(SIZE.total() / 4);
+        let printed = migrate(server, "note");
+        assert!(printed.contains("counters of note are rows"), "{printed}");
+        migrate(server, "user");
     });
-    wait_until_drained(server, PARTITIONS);
-    assert_matches_model(&apis[0], &model, SIZE);
-    assert_matches_model(&apis[1], &model, SIZE);
-    assert_invariants(server, &CONFIG);
+    assert_converted((server, &CONFIG), &apis, (&model, SIZE), PARTITIONS);
     sums.assert_complete(&apis[1]);
     assert_migrated(&[server]);
-    assert_eq!(printed(&run(server, &CONFIG, &["dead", "list"])), "");
     let mut client = server.client();
     for field in ["storage:note", "storage:user"] {
         let storage = reply::text(client.ok(&format!("HGET countd:layout {field}")));
@@ -88,18 +77,7 @@ fn counts_match_the_model_when_counters_and_slots_move() {
     let model = run_clients(std::slice::from_ref(&api), 8, SIZE, |progress| {
         progress.wait_for(SIZE.total() / 4);
         let migrating = start(&cluster.nodes[1], "note", &[]);
-        let (from, to) = (cluster.id(0), cluster.id(1));
-        cluster.manage(&[
-            "reshard",
-            "{node}",
-            "--cluster-from",
-            &from,
-            "--cluster-to",
-            &to,
-            "--cluster-slots",
-            "2000",
-            "--cluster-yes",
-        ]);
+        move_slots(&cluster);
         let (succeeded, _, errors) = migrating.end();
         assert!(succeeded, "{errors}");
         let mut migrating = start(&cluster.nodes[1], "user", &[]);

@@ -1,22 +1,13 @@
 //! Resets while counters move: what the resets returned and what is left is what was added.
 
+use crate::support::conversions::Companion;
 use crate::support::{Api, on_note};
 use serde_json::json;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// Adds to the comments of notes and resets them until it is stopped.
 pub struct Resets {
-    stop: AtomicBool,
     first: u64,
-}
-
-/// Stops the loop when dropped: otherwise a test that fails would hang.
-pub struct StopOnDrop<'r>(&'r Resets);
-
-impl Drop for StopOnDrop<'_> {
-    fn drop(&mut self) {
-        self.0.stop.store(true, Relaxed);
-    }
 }
 
 /// The notes that are used.
@@ -32,22 +23,18 @@ pub struct Sums {
 impl Resets {
     /// Uses the notes from `first` on.
     pub fn new(first: u64) -> Resets {
-        Resets {
-            stop: AtomicBool::new(false),
-            first,
-        }
+        Resets { first }
     }
+}
 
-    /// Stops the loop when the result is dropped.
-    pub fn stop_on_drop(&self) -> StopOnDrop<'_> {
-        StopOnDrop(self)
-    }
+impl Companion for Resets {
+    type Done = Sums;
 
-    /// Runs until it is stopped. Each request has an idempotency key, and is sent until it succeeds.
-    pub fn run(&self, api: &Api) -> Sums {
+    /// Each request has an idempotency key, and is sent until it succeeds.
+    fn run(&self, api: &Api, stop: &AtomicBool) -> Sums {
         let (mut added, mut reset) = ([0; NOTES as usize], [0; NOTES as usize]);
         for round in 0_u64.. {
-            if self.stop.load(Relaxed) {
+            if stop.load(Relaxed) {
                 break;
             }
             let at = round % NOTES;

@@ -2,6 +2,7 @@
 
 mod api;
 pub mod certificates;
+pub mod conversions;
 pub mod database;
 mod drain;
 pub mod invariants;
