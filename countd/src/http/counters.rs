@@ -89,16 +89,15 @@ pub async fn counter(
     let metrics = match &params.metrics {
         Some(metrics) => metric_list(metrics)?,
         None => {
-            if let Some(counts) = app.queries.cached_counters(&entity).await? {
+            if let Some(counts) = app.queries.cached_counters(&entity)? {
                 return Ok(Json(EntityCounts::new(entity, counts)));
             }
             Vec::new()
         }
     };
-    let mut counts = app
-        .queries
-        .counters(std::slice::from_ref(&entity), &metrics, &trace_id)
-        .await?;
+    let entities = std::slice::from_ref(&entity);
+    // Boxed, because the handler is copied for each request, also of those that are answered from memory.
+    let mut counts = Box::pin(app.queries.counters(entities, &metrics, &trace_id)).await?;
     let counts = counts.pop().transpose()?.unwrap_or_default();
     Ok(Json(EntityCounts::new(entity, counts)))
 }

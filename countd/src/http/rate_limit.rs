@@ -47,7 +47,8 @@ impl Client {
         match (&self.device, &limits.devices) {
             (Some(Device::Local(key)), DeviceLimiter::Local(devices)) => devices.acquire(*key, 1),
             (Some(Device::Shared(id)), DeviceLimiter::Shared(devices)) => {
-                devices.acquire(id, 1).await
+                // Boxed, because the middleware is copied for each request.
+                Box::pin(devices.acquire(id, 1)).await
             }
             _ => Ok(()),
         }

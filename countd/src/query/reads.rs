@@ -110,16 +110,18 @@ impl Queries {
             .collect())
     }
 
-    /// All counters of an entity, if they are in memory: those of a hot entity that was read in the last `hot.cache_ms`. Costs less than
-    /// [`counters`](Self::counters), which also reads others.
+    /// All counters of an entity, if they and its schema are in memory: those of a hot entity that was read in the last `hot.cache_ms`. Costs
+    /// less than [`counters`](Self::counters), which also reads others.
     ///
     /// # Errors
-    /// The entity type is unknown, or the schema cannot be read.
-    pub async fn cached_counters(&self, entity: &Entity) -> Result<Option<Counts>, Problem> {
+    /// The entity type is unknown.
+    pub fn cached_counters(&self, entity: &Entity) -> Result<Option<Counts>, Problem> {
         if !self.hot.is_caching() {
             return Ok(None);
         }
-        let (_, schema) = self.catalog.schema(entity).await?;
+        let Some(schema) = self.catalog.fresh_schema(entity)? else {
+            return Ok(None);
+        };
         let Some(fields) = self.hot.cached(entity, schema.len()) else {
             return Ok(None);
         };

@@ -67,6 +67,14 @@ impl Catalog {
         Ok((id, self.schemas.get(id).await?))
     }
 
+    /// The schema of an entity's counters, if it is in memory and need not be read again.
+    ///
+    /// # Errors
+    /// The entity type has no schema.
+    pub fn fresh_schema(&self, entity: &Entity) -> Result<Option<Arc<Schema>>, Problem> {
+        Ok(self.schemas.fresh(self.entity_schema_id(entity)?))
+    }
+
     /// The schema id of an entity's counters, the index of a metric's field, and the schema.
     ///
     /// # Errors

@@ -73,13 +73,10 @@ impl Schemas {
     /// # Errors
     /// There is no such schema, or it is not cached and the store is unavailable.
     pub async fn get(&self, id: &Name) -> Result<Arc<Schema>, SchemaError> {
-        let cached = self.cached_entry(id);
-        let epoch = self.store.layout().epoch;
-        let fresh =
-            |entry: &&CachedSchema| entry.read_at.elapsed() < CACHE_TTL && entry.epoch == epoch;
-        if let Some(entry) = cached.as_ref().filter(fresh) {
-            return Ok(Arc::clone(&entry.schema));
+        if let Some(schema) = self.fresh(id) {
+            return Ok(schema);
         }
+        let (cached, epoch) = (self.cached_entry(id), self.store.layout().epoch);
         match (self.refresh(id).await, cached) {
             (Err(SchemaError::Store(_)), Some(entry)) => {
                 // Without a delay before the next refresh, every request would wait for a timeout.
@@ -97,6 +94,14 @@ impl Schemas {
             .read()
             .unwrap_or_else(|poisoned| poisoned.into_inner());
         cache.get(id).cloned()
+    }
+
+    /// A schema from the cache, unless [`get`](Self::get) would read it again.
+    pub fn fresh(&self, id: &Name) -> Option<Arc<Schema>> {
+        let entry = self.cached_entry(id)?;
+        let is_fresh =
+            entry.read_at.elapsed() < CACHE_TTL && entry.epoch == self.store.layout().epoch;
+        is_fresh.then_some(entry.schema)
     }
 
     /// A schema from the cache, of any age.
