@@ -1,6 +1,7 @@
 //! The binary: parses the command line, loads the configuration and runs the command.
 
 mod cli;
+mod connect;
 mod process;
 mod signals;
 mod systemd;
@@ -56,7 +57,7 @@ async fn run(cli: Cli) -> Result<(), Box<dyn Error>> {
         return Ok(size::run(command)?);
     }
     let config = Arc::new(Config::load(cli.config.as_deref())?);
-    let connect = || process::connect_once(&config);
+    let connect = || connect::connect_once(&config);
     // A command that reads or changes counters uses the columns of their types.
     let with_columns = |store: &Store| Arc::new(store.with_columns(&config));
     let roles = |serves, consumes| Roles {

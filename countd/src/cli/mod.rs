@@ -16,4 +16,5 @@ pub mod reverse;
 pub mod schema_migrate;
 pub mod size;
 pub mod storage;
+mod subcommands;
 pub mod top;

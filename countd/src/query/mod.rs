@@ -6,6 +6,7 @@ pub mod changes;
 pub mod counts;
 mod fact_reads;
 pub mod feed;
+mod field_commands;
 mod field_values;
 pub(crate) mod fields;
 pub mod history;

@@ -25,4 +25,5 @@ pub mod script;
 pub mod sentinel;
 mod server_info;
 pub mod store;
+mod store_layout;
 pub mod timeline;

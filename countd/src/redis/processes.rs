@@ -6,9 +6,9 @@
 
 use super::day_states::{self, interrupt_days};
 use super::script::LoadedScript;
-#[cfg(doc)]
-use super::store::MAX_LAYOUT_AGE;
 use super::store::Store;
+#[cfg(doc)]
+use super::store_layout::MAX_LAYOUT_AGE;
 use crate::domain::config::Config;
 use crate::domain::day::Calendar;
 use crate::domain::error::ConnectError;

@@ -2,7 +2,8 @@
 //! Nothing would be lost or counted twice, because scripts check permissions before their first write (see `lua/permission.lua`).
 
 use super::examples::RequiredPermission;
-use super::required::{Roles, backends_until_adopted, required_permissions};
+use super::required::required_permissions;
+use super::roles::{Roles, backends_until_adopted};
 use countd::domain::config::Config;
 use countd::domain::error::ConnectError;
 use countd::redis::script::{CounterBackend, LoadedScript};

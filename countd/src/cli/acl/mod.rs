@@ -5,8 +5,9 @@ mod examples;
 mod fact_keys;
 mod key_kinds;
 mod required;
+mod roles;
 mod setuser;
 
 pub use check::{check, check_adoption};
-pub use required::Roles;
+pub use roles::Roles;
 pub use setuser::setuser_commands;

@@ -2,11 +2,11 @@
 
 use super::examples::{RequiredPermission, resolve};
 use super::key_kinds::KeyKinds;
+use super::roles::{DataLayout, Roles};
 use crate::cli::top;
 use countd::consumer;
 use countd::domain::config::{Config, Count, EntityConfig, FactKind, Metric, Order};
 use countd::domain::ids::Name;
-use countd::domain::keys::Keys;
 use countd::facts::{self, FactStores};
 use countd::http;
 use countd::ingest::actions::Actions;
@@ -31,61 +31,6 @@ use countd::repair::{self, Rebuilder};
 use countd::sink;
 use countd::storage::hot::{HotList, HotTracker};
 use countd::storage::schema;
-
-/// The roles of a process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Roles {
-    /// Serves the HTTP API.
-    pub serves: bool,
-    /// Consumes the log.
-    pub consumes: bool,
-    /// Relays an outbox table.
-    pub relays: bool,
-    /// Keeps tables of facts and counters.
-    pub sinks: bool,
-    /// Runs the commands for operators.
-    pub operates: bool,
-}
-
-impl Roles {
-    /// No role.
-    pub const NONE: Roles = Roles {
-        serves: false,
-        consumes: false,
-        relays: false,
-        sinks: false,
-        operates: false,
-    };
-
-    /// All roles.
-    pub const ALL: Roles = Roles {
-        serves: true,
-        consumes: true,
-        relays: true,
-        sinks: true,
-        operates: true,
-    };
-}
-
-/// How the data of a deployment is stored.
-#[derive(Clone)]
-pub struct DataLayout<'a> {
-    /// The layout of the keys.
-    pub keys: Keys,
-    /// How counters and id sets are stored.
-    pub backend: CounterBackend,
-    /// The metrics whose facts are kept for users.
-    pub reverse: &'a [Name],
-}
-
-/// The backends that data has from now until it is converted to the module's types, if it can be.
-pub fn backends_until_adopted(store: &Store) -> Vec<CounterBackend> {
-    match store.backend() {
-        CounterBackend::Module => vec![CounterBackend::Module],
-        backend if !store.has_module() => vec![backend],
-        _ => CounterBackend::ALL.to_vec(),
-    }
-}
 
 /// The permissions that a process with these roles requires on data with any of these backends.
 pub fn required_permissions(
@@ -369,7 +314,7 @@ fn etypes<'a>(config: &'a Config, metric: &'a Metric) -> Vec<&'a Name> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use countd::domain::keys::PartitionHash;
+    use countd::domain::keys::{Keys, PartitionHash};
     use countd::redis::layout;
     use countd::redis::permissions::kind_of_key;
     use std::collections::BTreeSet;

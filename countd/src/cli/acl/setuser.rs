@@ -1,7 +1,8 @@
 //! `countd acl`: `ACL SETUSER` commands for users with exactly the required permissions.
 
 use super::examples::RequiredPermission;
-use super::required::{Roles, backends_until_adopted, required_permissions};
+use super::required::required_permissions;
+use super::roles::{Roles, backends_until_adopted};
 use countd::domain::config::Config;
 use countd::redis::store::Store;
 use std::collections::{BTreeMap, BTreeSet};

@@ -14,6 +14,7 @@ mod notes;
 mod permissions;
 mod read_streams;
 mod redact;
+mod redact_audit;
 mod runner;
 mod sweep;
 mod traces;

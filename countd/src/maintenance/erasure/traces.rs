@@ -2,7 +2,8 @@
 
 use super::context::Erasure;
 use super::names::{has_id, names, without_id};
-use super::redact::{Redaction, redact, redact_audit, redact_entity};
+use super::redact::{Redaction, redact, redact_entity};
+use super::redact_audit::redact_audit;
 use crate::domain::changes::ChangedEntities;
 use crate::domain::config::USER;
 use crate::domain::error::{Problem, StoreError};

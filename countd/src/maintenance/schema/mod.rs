@@ -8,6 +8,7 @@ mod error;
 mod migration;
 mod other_counters;
 mod plan;
+mod stages;
 
 pub use error::SchemaMigrationError;
 pub use migration::{Goal, Outcome, SchemaMigration};
