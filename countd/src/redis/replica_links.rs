@@ -2,6 +2,7 @@
 
 use super::address::Address;
 use super::endpoint::client_at;
+use super::permissions::Permissions;
 use super::replicas::{Replication, replicas_of_node};
 use super::store::Store;
 use crate::domain::error::StoreError;
@@ -9,6 +10,14 @@ use redis::RedisError;
 use redis::aio::ConnectionManager;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
+
+/// Commands that this file sends to a cluster.
+const CLUSTER_PERMISSIONS: &[&str] = &["CLUSTER NODES"];
+
+/// The permissions that an inspection requires beside those of every process.
+pub fn required_permissions(is_cluster: bool) -> Permissions {
+    Permissions::of_commands(if is_cluster { CLUSTER_PERMISSIONS } else { &[] })
+}
 
 /// How long a replica may take to say that it has what its primary had. A replica says so each second.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -61,8 +70,11 @@ pub async fn inspect_replicas(
         let last = wait_for_replicas(&mut server, &first).await?;
         let mut problems = problems_of_primary(&first, &last);
         let mut node_id = None;
-        if store.keys().tagged() {
-            let (own, replicas) = cluster_replicas(&mut server).await?;
+        let nodes = match store.keys().tagged() {
+            true => cluster_replicas(&mut server).await?,
+            false => None,
+        };
+        if let Some((own, replicas)) = nodes {
             let connected: BTreeSet<&Address> = last
                 .connected
                 .iter()
@@ -120,13 +132,16 @@ fn problems_of_primary(before: &Replication, now: &Replication) -> Vec<(Address,
     problems.collect()
 }
 
-/// The ID of a node, and the replicas that belong to it.
+/// The ID of a node, and the replicas that belong to it. `None` if the user may not know, as one that only serves.
 async fn cluster_replicas(
     server: &mut ConnectionManager,
-) -> Result<(String, Vec<Address>), RedisError> {
+) -> Result<Option<(String, Vec<Address>)>, RedisError> {
     let mut nodes = redis::cmd("CLUSTER");
-    let nodes: String = nodes.arg("NODES").query_async(server).await?;
-    Ok(replicas_of_node(&nodes))
+    match nodes.arg("NODES").query_async::<String>(server).await {
+        Ok(nodes) => Ok(Some(replicas_of_node(&nodes))),
+        Err(error) if error.code() == Some("NOPERM") => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 /// Asks a replica for its link. `None` if all is well.

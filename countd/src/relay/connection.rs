@@ -32,12 +32,16 @@ impl Connection {
         })
     }
 
-    /// Checks that the tables have the columns, and that the user may change them.
+    /// Checks that the tables have the columns, and with `for_writing` that the user may change them.
     ///
     /// # Errors
     /// [`RelayError::Table`] if a table cannot be used; other errors if the database is unavailable.
-    pub async fn check(&mut self) -> Result<(), RelayError> {
-        for (table, statement) in self.statements.checks() {
+    pub async fn check(&mut self, for_writing: bool) -> Result<(), RelayError> {
+        let mut checks = self.statements.read_checks();
+        if for_writing {
+            checks.append(&mut self.statements.write_checks());
+        }
+        for (table, statement) in checks {
             match self.session.execute(statement).await {
                 Err(error) if error.is_invalid_statement() => {
                     return Err(RelayError::Table { table, error });

@@ -97,7 +97,7 @@ pub async fn run(
     Ok(())
 }
 
-/// Checks that the tables can be used.
+/// Checks that the tables can be used, also that rows can be deleted or marked and set aside.
 ///
 /// # Errors
 /// No database is configured, it is unavailable, or its tables cannot be used.
@@ -105,7 +105,7 @@ pub async fn check(config: &RelayConfig) -> Result<(), RelayError> {
     let kind = config.url.kind().ok_or(RelayError::NoDatabase)?;
     let statements = Arc::new(Statements::new(kind, config));
     let mut connection = Connection::open(kind, config, &statements).await?;
-    connection.check().await
+    connection.check(true).await
 }
 
 impl Relay {
@@ -118,7 +118,8 @@ impl Relay {
         let mut backoff = Backoff::new();
         let table = &self.config.relay.table;
         loop {
-            match check(&self.config.relay).await {
+            let checked = async { self.connect().await?.check(false).await };
+            match checked.await {
                 Ok(()) => {
                     tracing::info!(database = ?self.kind, table, "relaying");
                     return Ok(());

@@ -38,16 +38,15 @@ impl Statements {
         }
     }
 
-    /// Statements that fail if a table or a column is missing, or if the user may not change it, each with the table. They change nothing:
-    /// `EXPLAIN` needs the permissions of the statement, and does not execute it.
-    pub fn checks(&self) -> Vec<(String, String)> {
+    /// Statements that fail if a table or a column is missing, or if the user may not read it, each with the table. They change nothing.
+    pub fn read_checks(&self) -> Vec<(String, String)> {
         let (columns, key) = (COLUMNS.join(", "), &self.key);
         let (table, dead) = (&self.table, &self.dead);
         let mark = match self.sent {
             SentRows::Delete => "",
             SentRows::Mark => ", sent_at",
         };
-        let mut checks = vec![
+        let checks = [
             (
                 table,
                 format!("SELECT {key}, {columns}{mark} FROM {table} WHERE 1 = 0"),
@@ -56,6 +55,16 @@ impl Statements {
                 dead,
                 format!("SELECT {columns}, reason FROM {dead} WHERE 1 = 0"),
             ),
+        ];
+        checks.map(|(of, check)| (of.clone(), check)).into()
+    }
+
+    /// Statements that fail if the user may not lock or change rows, each with the table. They change nothing. `EXPLAIN` needs the permissions of its statement and does not execute it, but it waits
+    /// for locks of the tables, so a relay does not do this at its start.
+    pub fn write_checks(&self) -> Vec<(String, String)> {
+        let (columns, key) = (COLUMNS.join(", "), &self.key);
+        let (table, dead) = (&self.table, &self.dead);
+        let mut checks = vec![
             (
                 table,
                 format!("SELECT {key} FROM {table} WHERE 1 = 0 FOR UPDATE"),
@@ -194,7 +203,7 @@ mod tests {
         let all = [
             postgres.next_rows(),
             postgres.settle(&[1]),
-            format!("{:?}", postgres.checks()),
+            format!("{:?}", postgres.read_checks()),
         ];
         assert!(!all.concat().contains("sent_at"), "{all:?}");
         assert_eq!(

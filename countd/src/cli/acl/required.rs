@@ -25,6 +25,7 @@ use countd::query::reads::Queries;
 use countd::query::{changes, history, ranks};
 use countd::redis::permissions::Permissions;
 use countd::redis::processes;
+use countd::redis::replica_links;
 use countd::redis::script::CounterBackend;
 use countd::redis::store::{LIBRARY_PERMISSIONS, Store};
 use countd::repair::{self, Rebuilder};
@@ -138,6 +139,8 @@ fn declared(
         declared.push((counters[0].clone(), schema::writer_permissions()));
     }
     if roles.operates {
+        let inspection = replica_links::required_permissions(keys.tagged());
+        declared.push((common.clone(), inspection));
         let migrations = storage::required_permissions(backend, keys.tagged());
         declared.push((counters[0].clone(), migrations));
         let restores = restore::required_permissions(backend);
