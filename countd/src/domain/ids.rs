@@ -13,6 +13,10 @@ use utoipa::{PartialSchema, ToSchema};
 
 /// The maximum length of an ID, in bytes.
 pub const MAX_ID: usize = 64;
+/// Separates the ID of an entity from what names a shard of it. No ID of a client has it.
+pub(super) const SHARD_SEPARATOR: char = '~';
+/// The maximum length of what follows the ID of an entity in that of a shard: the separator, two numbers and a point.
+pub(super) const MAX_SHARD_SUFFIX: usize = 1 + MAX_DIGITS + 1 + MAX_DIGITS;
 /// The maximum length of the name of an entity type, a metric or a schema, in bytes.
 pub const MAX_NAME: usize = 32;
 
@@ -80,6 +84,13 @@ impl Id {
         } else {
             Err(Invalid::Id)
         }
+    }
+
+    /// The ID followed by a suffix that no ID of a client can have, because it begins with [`SHARD_SEPARATOR`].
+    pub(super) fn with_shard(&self, suffix: std::fmt::Arguments<'_>) -> Id {
+        Id(compact_str::format_compact!(
+            "{self}{SHARD_SEPARATOR}{suffix}"
+        ))
     }
 
     /// The ID or name as a string.

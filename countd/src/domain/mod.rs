@@ -15,5 +15,6 @@ pub mod progress;
 pub mod schema_views;
 pub mod sizing;
 pub mod space_saving;
+pub mod split;
 pub mod sweep_ages;
 pub mod text;

@@ -30,6 +30,7 @@ pub use location::{CounterLocation, MovingCounters, StoragePhase};
 pub use migration::ADOPTION_STEP;
 pub(crate) use operations::{ACK, ack_key};
 pub use parse::KeyName;
+pub(in crate::domain) use partition::spread;
 pub use partition::{MAX_PARTITIONS, Partition, PartitionHash, percentile};
 pub use users::ReverseKey;
 

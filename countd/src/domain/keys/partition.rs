@@ -2,7 +2,7 @@
 
 use super::hash::{SLOTS, crc16};
 use super::murmur2;
-use crate::domain::ids::{Entity, Id, MAX_ID, MAX_NAME};
+use crate::domain::ids::{Entity, Id, MAX_ID, MAX_NAME, MAX_SHARD_SUFFIX};
 
 /// The number of a partition.
 pub type Partition = u16;
@@ -10,10 +10,21 @@ pub type Partition = u16;
 /// The maximum number of partitions: the number of hash slots.
 pub const MAX_PARTITIONS: u16 = SLOTS;
 
+/// 2^32 divided by the golden ratio: the higher bits of a product with it depend on all bits of the factor.
+const FIBONACCI: u32 = 0x9e37_79b1;
+
 /// The part of all entities, 0 to 99, that an ID belongs to.
 pub fn percentile(eid: &Id) -> u8 {
     // Less than 100.
     murmur2::partition(eid.as_str().as_bytes(), 100) as u8
+}
+
+/// The part of all users, of `parts`, that an ID belongs to. It does not depend on the user's partition, which is the lower bits of the
+/// same hash.
+pub(in crate::domain) fn spread(uid: &Id, parts: u16) -> u16 {
+    let hash = u64::from(murmur2::murmur2(uid.as_str().as_bytes()).wrapping_mul(FIBONACCI));
+    // Less than `parts`.
+    (hash * u64::from(parts) >> 32) as u16
 }
 
 /// The hash that determines partitions. It is part of the stored layout, since another hash would not find existing keys.
@@ -50,7 +61,7 @@ impl PartitionHash {
                 crc % partitions
             }
             PartitionHash::Murmur2 => {
-                let mut key = [0; MAX_NAME + 1 + MAX_ID];
+                let mut key = [0; MAX_NAME + 1 + MAX_ID + MAX_SHARD_SUFFIX];
                 let (name_end, len) = (etype.len(), etype.len() + 1 + eid.len());
                 key[..name_end].copy_from_slice(etype.as_bytes());
                 key[name_end] = b':';
