@@ -38,7 +38,7 @@ fn a_replica_that_lags_connects_again_by_the_command() {
     let server = primary();
     let link = Link::to(&server);
     let replica = Server::builder()
-        .config(&link.setting())
+        .config(&format!("replicaof 127.0.0.1 {}", link.port()))
         .config("repl-timeout 3600")
         .start();
     wait_until("nothing is found", || findings(&server, CONFIG).is_empty());
