@@ -24,7 +24,7 @@ pub fn percentile(eid: &Id) -> u8 {
 pub(in crate::domain) fn spread(uid: &Id, parts: u16) -> u16 {
     let hash = u64::from(murmur2::murmur2(uid.as_str().as_bytes()).wrapping_mul(FIBONACCI));
     // Less than `parts`.
-    (hash * u64::from(parts) >> 32) as u16
+    ((hash * u64::from(parts)) >> 32) as u16
 }
 
 /// The hash that determines partitions. It is part of the stored layout, since another hash would not find existing keys.
