@@ -18,9 +18,9 @@ for_each_store! {
 fn row(browser: &Browser, name: &str) -> String {
     let page = browser.page("/admin/reconciliation").text;
     let table = page.split("Last sign of life").nth(1).unwrap_or_default();
-    let rows = table.split("<tr>");
+    let mut rows = table.split("<tr>");
     let head = format!("<th scope=\"row\">{name}</th>");
-    let row = rows.filter(|row| row.starts_with(&head)).next();
+    let row = rows.find(|row| row.starts_with(&head));
     row.unwrap_or_default().to_owned()
 }
 

@@ -116,7 +116,7 @@ fn a_replica_of_a_cluster_that_is_not_connected_is_named() {
         replica.port(),
         cluster.id(0)
     );
-    assert_eq!(commands(finding), [expected.clone()]);
+    assert_eq!(commands(finding), std::slice::from_ref(&expected));
     replica.start_again();
     execute(&expected, &[&replica]);
     wait_until("the replica is in sync", || about_replicas() == 0);
