@@ -10,6 +10,7 @@ use countd::log::kafka::{Topic, TopicError};
 use countd::redis::layout::{Purpose, StoredLayout};
 use countd::redis::store::Store;
 use countd::storage::{schema, user_schema};
+use std::fmt::Display;
 use std::time::Duration;
 use tokio::sync::watch;
 
@@ -50,12 +51,23 @@ pub async fn connect(
             Err(error) if error.is_transient() => error,
             Err(error) => return Err(error),
         };
-        tracing::warn!(%error, "no connection to Redis yet");
-        systemd::report_waiting(&format!("no connection to Redis yet: {error}"));
-        tokio::select! {
-            () = tokio::time::sleep(RECONNECT_DELAY) => {}
-            _ = stopping.wait_for(|stop| *stop) => return Ok(None),
+        if !wait_to_retry("no connection to Redis yet", &error, &mut stopping).await {
+            return Ok(None);
         }
+    }
+}
+
+/// Reports why an attempt failed, and waits before the next one. Returns false if `stopping` turns true first.
+async fn wait_to_retry(
+    problem: &str,
+    error: &impl Display,
+    stopping: &mut watch::Receiver<bool>,
+) -> bool {
+    tracing::warn!(%error, "{problem}");
+    systemd::report_waiting(&format!("{problem}: {error}"));
+    tokio::select! {
+        () = tokio::time::sleep(RECONNECT_DELAY) => true,
+        _ = stopping.wait_for(|stop| *stop) => false,
     }
 }
 
@@ -76,11 +88,8 @@ pub async fn open_topic(
             Err(error) if error.is_transient() => error,
             Err(error) => return Err(error),
         };
-        tracing::warn!(%error, "the topic is not known yet");
-        systemd::report_waiting(&format!("the topic is not known yet: {error}"));
-        tokio::select! {
-            () = tokio::time::sleep(RECONNECT_DELAY) => {}
-            _ = stopping.wait_for(|stop| *stop) => return Ok(None),
+        if !wait_to_retry("the topic is not known yet", &error, &mut stopping).await {
+            return Ok(None);
         }
     }
 }

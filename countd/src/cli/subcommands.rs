@@ -36,7 +36,7 @@ pub enum SchemaCommand {
     /// Migrate the entity types with a schema to another schema, or show and take back such a migration
     ///
     /// Clients can use countd meanwhile, and every count stays exact. Both schemas must exist. Counters with the same name stay the same
-    /// counter; those that only the old schema has are dropped, and those that only the new one has are added. The first run takes the
+    /// counter; counters missing in the new schema are dropped, and counters missing in the old one are added. The first run takes the
     /// migration to the stage in which reads can switch; later runs switch reads by percent of the entities, and end the migration. If
     /// the command is interrupted, run it again: it continues. All processes must be of this version first.
     Migrate(SchemaMigrateCommand),

@@ -96,7 +96,7 @@ pub async fn counter(
         }
     };
     let entities = std::slice::from_ref(&entity);
-    // Boxed, because the handler is copied for each request, also of those that are answered from memory.
+    // Boxed to keep the handler's future small: it is copied for each request, also on a cache hit.
     let mut counts = Box::pin(app.queries.counters(entities, &metrics, &trace_id)).await?;
     let counts = counts.pop().transpose()?.unwrap_or_default();
     Ok(Json(EntityCounts::new(entity, counts)))

@@ -47,7 +47,7 @@ impl Client {
         match (&self.device, &limits.devices) {
             (Some(Device::Local(key)), DeviceLimiter::Local(devices)) => devices.acquire(*key, 1),
             (Some(Device::Shared(id)), DeviceLimiter::Shared(devices)) => {
-                // Boxed, because the middleware is copied for each request.
+                // Boxed to keep the middleware's future small: it is copied for each request.
                 Box::pin(devices.acquire(id, 1)).await
             }
             _ => Ok(()),

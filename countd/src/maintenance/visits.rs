@@ -16,7 +16,7 @@ pub(super) const HASH_PERMISSIONS: &[&str] = &["HLEN {sums}", "HLEN {authors}"];
 /// The maximum number of commands of a pipeline.
 const KEYS_PER_PIPELINE: usize = 256;
 
-/// Receives the progress of a sweep. `None` for the sweeps of consumers, which nobody watches.
+/// Receives the progress of a sweep. `None` for background sweeps of consumers.
 pub type Observer<'a> = Option<&'a dyn Progress>;
 
 /// What a sweep has visited so far. The total is an estimate: keys appear and expire while the sweep runs, and a step of `SCAN` looks at more or fewer
@@ -35,8 +35,24 @@ pub struct Visits<'a> {
 }
 
 impl<'a> Visits<'a> {
-    /// A sweep that begins.
-    pub fn new(
+    /// A sweep that begins. `step` is its name and that of what is counted. `sizes` reads the number of keys or rows of each part; it is not
+    /// awaited without an observer.
+    ///
+    /// # Errors
+    /// Those of `sizes`.
+    pub async fn begin(
+        observer: Observer<'a>,
+        step: (&'static str, &'static str),
+        sizes: impl Future<Output = Result<Vec<u64>, StoreError>>,
+    ) -> Result<Visits<'a>, StoreError> {
+        let sizes = match observer {
+            Some(_) => sizes.await?,
+            None => Vec::new(),
+        };
+        Ok(Visits::new(observer, step, sizes))
+    }
+
+    fn new(
         observer: Observer<'a>,
         (step, label): (&'static str, &'static str),
         sizes: Vec<u64>,
@@ -52,11 +68,6 @@ impl<'a> Visits<'a> {
         };
         visits.show();
         visits
-    }
-
-    /// A sweep that nobody watches.
-    pub fn unobserved() -> Visits<'static> {
-        Visits::new(None, ("", ""), Vec::new())
     }
 
     /// Adds keys or rows that were visited, and what was found in them.

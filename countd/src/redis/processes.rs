@@ -1,14 +1,12 @@
 //! The processes that use the data, and the epoch of the layout that each of them follows.
 //!
 //! Each process sends a heartbeat every second, and reads the layout again when its epoch has changed. A migration can therefore wait
-//! until all processes follow a change of the layout. A process that could not check the epoch for [`MAX_LAYOUT_AGE`] answers
+//! until all processes follow a change of the layout. A process that could not check the epoch for `MAX_LAYOUT_AGE` answers
 //! no requests and commits nothing until it has, unless no migration and no backfill can change the layout.
 
 use super::day_states::{self, interrupt_days};
 use super::script::LoadedScript;
 use super::store::Store;
-#[cfg(doc)]
-use super::store_layout::MAX_LAYOUT_AGE;
 use crate::domain::config::Config;
 use crate::domain::day::Calendar;
 use crate::domain::error::ConnectError;

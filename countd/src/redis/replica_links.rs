@@ -118,7 +118,7 @@ async fn wait_for_replicas(
     }
 }
 
-/// The replicas that copy the data, and those that have not received what the primary had `before`.
+/// The replicas that are syncing, and the replicas whose acknowledged offset is below the primary's offset of `before`.
 fn problems_of_primary(before: &Replication, now: &Replication) -> Vec<(Address, LinkProblem)> {
     let replicas = now.connected.iter();
     let problems = replicas.filter_map(|replica| {

@@ -97,7 +97,7 @@ impl Store {
         self.refresh_layout().await
     }
 
-    /// Whether the layout is known: it was confirmed within [`MAX_LAYOUT_AGE`], or no migration and no backfill can change it.
+    /// Whether the layout is known: it was confirmed within `MAX_LAYOUT_AGE`, or no migration and no backfill can change it.
     pub fn knows_layout(&self) -> bool {
         !self.is_outdated.load(Ordering::Acquire) && self.has_recent_layout()
     }
@@ -109,7 +109,7 @@ impl Store {
     /// Checks that this process [knows the layout](Self::knows_layout). Without it, a write could use counters that were moved.
     ///
     /// # Errors
-    /// [`StoreError::Unavailable`] if the layout could not be checked for [`MAX_LAYOUT_AGE`].
+    /// [`StoreError::Unavailable`] if the layout could not be checked for `MAX_LAYOUT_AGE`.
     pub fn check_layout(&self) -> Result<(), StoreError> {
         if self.knows_layout() {
             return Ok(());

@@ -59,8 +59,8 @@ impl Statements {
         checks.map(|(of, check)| (of.clone(), check)).into()
     }
 
-    /// Statements that fail if the user may not lock or change rows, each with the table. They change nothing. `EXPLAIN` needs the permissions of its statement and does not execute it, but it waits
-    /// for locks of the tables, so a relay does not do this at its start.
+    /// Statements that fail if the user may not lock or change rows, each with the table. They change nothing. `EXPLAIN` needs the
+    /// permissions of its statement and does not execute it, but it waits for locks of the tables, so a relay does not do this at its start.
     pub fn write_checks(&self) -> Vec<(String, String)> {
         let (columns, key) = (COLUMNS.join(", "), &self.key);
         let (table, dead) = (&self.table, &self.dead);

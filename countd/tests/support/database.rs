@@ -193,7 +193,7 @@ impl Database {
         )
     }
 
-    /// The URL for the user `poor`, who has no permissions on any table.
+    /// The URL for the user `poor`, without permissions on tables.
     pub fn url_of_poor(&self) -> String {
         if self.kind == Kind::Postgres {
             let create = format!(

@@ -132,12 +132,13 @@ fn client(keys: Keys) -> &'static str {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use countd::domain::keys::PartitionHash;
     use countd::log::inspect::LogEnd;
 
-    fn state(position: u64, last: (u64, u64)) -> PartitionState {
+    /// Partition 7 with this position and this last ID of its log.
+    pub fn state(position: u64, last: (u64, u64)) -> PartitionState {
         PartitionState {
             partition: 7,
             stored: Some(position.to_string().into_bytes()),

@@ -1,5 +1,6 @@
 //! Every finding that `check` and `doctor` can print, made at every place of the code: each has a remedy, and its commands exist.
 
+use super::damage::tests::state;
 use super::report::Finding;
 use super::{damage, databases, layout, replicas, schemas, servers, start, topic};
 use crate::cli::args::Cli;
@@ -11,7 +12,7 @@ use countd::domain::health::FailedPartition;
 use countd::domain::ids::Name;
 use countd::domain::keys::{Keys, PartitionHash, StoragePhase};
 use countd::domain::schema_views::{MigrationState, Stage};
-use countd::log::inspect::{LogEnd, PartitionState};
+use countd::log::inspect::PartitionState;
 use countd::log::kafka::{TopicError, TopicRisk};
 use countd::monitor::Info;
 use countd::redis::replica_links::{LinkProblem, PrimaryReplicas};
@@ -154,20 +155,6 @@ fn of_layout() -> Vec<Finding> {
 }
 
 fn of_damage() -> Vec<Finding> {
-    let state = |position: u64, last: (u64, u64)| PartitionState {
-        partition: 7,
-        stored: None,
-        position: Ok(position),
-        end: Ok(LogEnd {
-            last,
-            length: 2,
-            entry: last,
-        }),
-        outbox: None,
-        outbox_length: 0,
-        dead: None,
-        dead_length: 0,
-    };
     let keys = Keys::new(8, true, PartitionHash::Murmur2);
     let with_outbox = |problem: &str| PartitionState {
         outbox: Some(format!("{} {problem}", keys.outbox(7))),
@@ -346,7 +333,7 @@ fn places() -> BTreeSet<String> {
     let mut places = BTreeSet::new();
     for file in files.filter(is_checked) {
         let text = fs::read_to_string(&file).expect("a text");
-        let code = text.split("#[cfg(test)]\nmod tests").next();
+        let code = text.split("#[cfg(test)]\n").next();
         let file = file.file_name().expect("a name").to_string_lossy();
         for (at, line) in code.unwrap_or_default().lines().enumerate() {
             if line.contains("Finding::note(") || line.contains("Finding::problem(") {

@@ -90,7 +90,7 @@ pub(super) async fn pass_until_clean(
     }
 }
 
-/// Scans the keys of all nodes, or those that match a pattern. Returns whether it has seen all of them: no slot has moved meanwhile.
+/// Scans the keys of all nodes, or the keys that match a pattern. Returns whether the scan was complete: no slot moved during it.
 ///
 /// # Errors
 /// The lock was lost, Redis failed, or `visit` failed with the keys of a step.
@@ -119,7 +119,7 @@ pub(super) async fn scan_nodes(
     Ok(before.is_some() && before == after && nodes.is_same(&store.node_map()))
 }
 
-/// Keys of a server, without those that are no text, and the next cursor.
+/// One step of `SCAN`: the keys in valid UTF-8, and the next cursor.
 async fn scan_step(
     server: &mut ConnectionManager,
     cursor: u64,

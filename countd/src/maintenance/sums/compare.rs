@@ -61,13 +61,8 @@ impl SumSweep {
         stop: &watch::Receiver<bool>,
         observer: Observer<'_>,
     ) -> Result<Option<String>, StoreError> {
-        let mut visits = match observer {
-            None => Visits::unobserved(),
-            Some(_) => {
-                let step = ("comparing received counters", "users");
-                Visits::new(observer, step, self.sizes().await?)
-            }
-        };
+        let step = ("comparing received counters", "users");
+        let mut visits = Visits::begin(observer, step, self.sizes()).await?;
         let refused = || Some("a migration moves the counters of users".to_owned());
         let keys = self.store.keys();
         for partition in 0..keys.partitions() {

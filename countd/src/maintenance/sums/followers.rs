@@ -130,13 +130,12 @@ impl SumSweep {
             tables,
             row: "0".to_owned(),
             report: Report::default(),
-            visits: match observer {
-                None => Visits::unobserved(),
-                Some(_) => {
-                    let sizes = user_sizes(&self.store).await?;
-                    Visits::new(observer, ("comparing users", "users"), sizes)
-                }
-            },
+            visits: Visits::begin(
+                observer,
+                ("comparing users", "users"),
+                user_sizes(&self.store),
+            )
+            .await?,
             suspects: 0,
             appended: BTreeMap::new(),
             homes: BTreeSet::new(),

@@ -44,13 +44,8 @@ impl SumSweep {
         let columns = self.column_arguments(users);
         let kinds = self.author_kinds();
         let types = self.types_with_authors().await?;
-        let mut visits = match observer {
-            None => Visits::unobserved(),
-            Some(_) => {
-                let sizes = self.author_sizes(&types).await?;
-                Visits::new(observer, ("visiting authors", "authors"), sizes)
-            }
-        };
+        let step = ("visiting authors", "authors");
+        let mut visits = Visits::begin(observer, step, self.author_sizes(&types)).await?;
         for etype in &types {
             for partition in 0..self.store.keys().partitions() {
                 for kind in kinds {

@@ -98,13 +98,13 @@ impl Transposition {
 
     /// The progress of a sweep that begins or continues.
     async fn visits<'a>(&self, observer: Observer<'a>) -> Result<Visits<'a>, StoreError> {
-        if observer.is_none() {
-            return Ok(Visits::unobserved());
-        }
-        let nodes = node_sizes(&self.store).await?.into_iter();
-        let sizes = nodes.flat_map(|size| (0..self.passes()).map(move |_| size));
+        let sizes = async {
+            let nodes = node_sizes(&self.store).await?.into_iter();
+            let sizes = nodes.flat_map(|size| (0..self.passes()).map(move |_| size));
+            Ok(sizes.collect())
+        };
         let step = ("comparing all facts of users", "facts and timelines");
-        Ok(Visits::new(observer, step, sizes.collect()))
+        Visits::begin(observer, step, sizes).await
     }
 
     /// The number of passes over the keys of a node.

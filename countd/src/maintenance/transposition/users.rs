@@ -127,13 +127,8 @@ impl Transposition {
         if pass.counters.is_empty() {
             return Ok(pass.report);
         }
-        let mut visits = match observer {
-            None => Visits::unobserved(),
-            Some(_) => {
-                let step = ("comparing users with their facts", "users");
-                Visits::new(observer, step, user_sizes(&self.store).await?)
-            }
-        };
+        let step = ("comparing users with their facts", "users");
+        let mut visits = Visits::begin(observer, step, user_sizes(&self.store)).await?;
         let is_complete = self
             .check_users_of_keys(&mut pass, &mut visits, stop)
             .await?
