@@ -139,6 +139,7 @@ async function useConsole(demo) {
   await page.type("#eid", "1");
   await follow(page, page.keyboard.press("Enter"));
   await page.waitForFunction(() => document.querySelector("h2").textContent === "note 1");
+  await takePicture(page, "console-entity");
   await checkAccessibility(page, "entity");
   await follow(page, page.click('a[href="/admin/user?uid=7"]'));
   await checkAccessibility(page, "user");
@@ -152,11 +153,14 @@ async function useConsole(demo) {
   await follow(page, page.click("button.primary"));
   assert.equal((await page.$$("tbody tr")).length, 0);
   await select("/admin/reconciliation");
+  await takePicture(page, "console-reconciliation");
   await checkAccessibility(page, "reconciliation");
   await select("/admin/schemas");
+  await takePicture(page, "console-schemas");
   await checkAccessibility(page, "schemas");
 
   await select("/admin/dead");
+  await takePicture(page, "console-dead-letters");
   await checkAccessibility(page, "dead letters");
   assert.equal((await page.$$("tbody tr")).length, 3);
   // The first one can be counted by now.
