@@ -15,7 +15,7 @@ use countd::redis::layout::StoredLayout;
 use countd::redis::store::Store;
 use serde::Serialize;
 use serde_json::json;
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -73,9 +73,9 @@ pub fn inspect(config: &Config, command: ArchiveCommand) -> Result<(), CommandEr
             })?;
             Ok(())
         }
-        ArchiveCommand::Baseline { .. } | ArchiveCommand::AcceptLoss | ArchiveCommand::End => {
-            Ok(())
-        }
+        ArchiveCommand::Baseline { .. }
+        | ArchiveCommand::AcceptLoss { .. }
+        | ArchiveCommand::End { .. } => Ok(()),
     }
 }
 
@@ -185,11 +185,13 @@ fn verify(dir: &Path, output: Output) -> Result<(), CommandError> {
 ///
 /// # Errors
 /// Redis failed.
-pub async fn end(store: &Store) -> Result<(), CommandError> {
+pub async fn end(store: &Store, output: Output) -> Result<(), CommandError> {
     StoredLayout::record_archive(&mut store.commands(), &store.keys(), false)
         .await
         .map_err(|error| CommandError::Store(error.into()))?;
-    writeln!(io::stdout(), "counted entries are not archived any more")?;
+    output.report(&json!({ "ended": "archive" }), |out| {
+        writeln!(out, "counted entries are not archived any more")
+    })?;
     Ok(())
 }
 
@@ -197,12 +199,14 @@ pub async fn end(store: &Store) -> Result<(), CommandError> {
 ///
 /// # Errors
 /// Redis failed.
-pub async fn accept(store: &Store) -> Result<(), CommandError> {
+pub async fn accept(store: &Store, output: Output) -> Result<(), CommandError> {
     accept_loss(store).await?;
-    writeln!(
-        io::stdout(),
-        "countd can be started with this data; what only the archive has will be replaced"
-    )?;
+    output.report(&json!({ "accepted": "loss" }), |out| {
+        writeln!(
+            out,
+            "countd can be started with this data; what only the archive has will be replaced"
+        )
+    })?;
     Ok(())
 }
 
