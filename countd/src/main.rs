@@ -11,9 +11,10 @@ use cli::acl::Roles;
 use cli::args::{ArchiveCommand, Cli, Command, LogFormat, SchemaCommand};
 use cli::check::Format;
 use cli::import::Task;
+use cli::output::Output;
 use cli::{
-    acl, archive, check, commands, documents, rebuild, reconcile, reverse, schema_migrate, size,
-    storage, top,
+    acl, archive, check, commands, documents, log, rebuild, reconcile, reverse, schema_migrate,
+    size, storage, top,
 };
 use countd::domain::config::Config;
 use countd::facts;
@@ -83,8 +84,10 @@ async fn run(cli: Cli) -> Result<(), Box<dyn Error>> {
             )
             .await
         }
-        Command::Sink { end: true } => Ok(commands::end_sink(&connect().await?).await?),
-        Command::Sink { end: false } => {
+        Command::Sink { end: true, json } => {
+            Ok(commands::end_sink(&connect().await?, Output { json }).await?)
+        }
+        Command::Sink { end: false, .. } => {
             if config.sink.url.kind().is_none() {
                 return Err(SinkError::NoDatabase.into());
             }
@@ -107,14 +110,16 @@ async fn run(cli: Cli) -> Result<(), Box<dyn Error>> {
             let store = connect().await?;
             Ok(commands::dead(&with_columns(&store), store, command).await?)
         }
-        Command::Log(command) => Ok(commands::log(&config, connect().await?, command).await?),
+        Command::Log(command) => Ok(log::run(&config, connect().await?, command).await?),
         Command::Storage(command) => {
             let store = connect().await?;
             Ok(storage::run(&with_columns(&store), store, command).await?)
         }
-        Command::Archive(ArchiveCommand::End) => Ok(archive::end(&connect().await?).await?),
-        Command::Archive(ArchiveCommand::AcceptLoss) => {
-            Ok(archive::accept(&connect().await?).await?)
+        Command::Archive(ArchiveCommand::End { output }) => {
+            Ok(archive::end(&connect().await?, output).await?)
+        }
+        Command::Archive(ArchiveCommand::AcceptLoss { output }) => {
+            Ok(archive::accept(&connect().await?, output).await?)
         }
         Command::Archive(ArchiveCommand::Baseline { archive, output }) => {
             let store = connect().await?;
@@ -180,16 +185,17 @@ async fn run(cli: Cli) -> Result<(), Box<dyn Error>> {
             let store = Store::connect(&config, Purpose::Check).await?;
             Ok(top::run(&config, store, &options).await?)
         }
-        Command::Acl { user } => {
+        Command::Acl { user, output } => {
             let store = Store::connect(&config, Purpose::Check).await?;
-            let config = with_columns(&store);
-            for command in acl::setuser_commands(&store, &config, user.as_str()) {
-                println!("{command}");
-            }
-            Ok(())
+            Ok(acl::run(
+                &store,
+                &with_columns(&store),
+                user.as_str(),
+                output,
+            )?)
         }
         // These have run already.
-        Command::Defaults
+        Command::Defaults { .. }
         | Command::Completions { .. }
         | Command::Man { .. }
         | Command::Size(_) => Ok(()),

@@ -89,7 +89,7 @@ fn digests(server: &Server) -> BTreeMap<String, String> {
 }
 
 /// Puts a snapshot in place of all data of a stopped server, and starts it.
-fn start_from_snapshot(server: &mut Server, snapshot: &Path) {
+pub fn start_from_snapshot(server: &mut Server, snapshot: &Path) {
     let _ = fs::remove_dir_all(server.dir().join("appendonlydir"));
     fs::copy(snapshot, server.dir().join("dump.rdb")).expect("copied");
     server.configure("appendonly no");

@@ -15,7 +15,7 @@ use countd::redis::layout::StoredLayout;
 use countd::redis::store::Store;
 use serde::Serialize;
 use serde_json::json;
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -73,9 +73,9 @@ pub fn inspect(config: &Config, command: ArchiveCommand) -> Result<(), CommandEr
             })?;
             Ok(())
         }
-        ArchiveCommand::Baseline { .. } | ArchiveCommand::AcceptLoss | ArchiveCommand::End => {
-            Ok(())
-        }
+        ArchiveCommand::Baseline { .. }
+        | ArchiveCommand::AcceptLoss { .. }
+        | ArchiveCommand::End { .. } => Ok(()),
     }
 }
 
@@ -126,19 +126,39 @@ struct ReadBaseline {
     entities: u64,
 }
 
+/// Reads all baselines. Fails if one is damaged.
+fn read_baselines(dir: &Path, progress: &dyn Progress) -> Result<Vec<ReadBaseline>, ArchiveError> {
+    let names = baselines(dir)?;
+    let mut total = 0;
+    for name in &names {
+        total += Baseline::open(dir, name)?.size();
+    }
+    let (mut read, mut before, mut all_entities) = (Vec::new(), 0, 0);
+    for name in names {
+        let mut baseline = Baseline::open(dir, &name)?;
+        let mut entities = 0;
+        loop {
+            let page = baseline.next_page()?;
+            let count = page.as_ref().map_or(0, |page| page.rows.len() as u64);
+            entities += count;
+            all_entities += count;
+            let done = before + baseline.read();
+            let update = Update::new("reading baselines", done, "bytes").of(total);
+            progress.update(&update.with(&[("entities", all_entities)]));
+            if page.is_none() {
+                break;
+            }
+        }
+        before += baseline.size();
+        read.push(ReadBaseline { name, entities });
+    }
+    Ok(read)
+}
+
 /// Runs `countd archive verify`.
 fn verify(dir: &Path, output: Output) -> Result<(), CommandError> {
     let progress = output.progress();
-    let mut read = Vec::new();
-    for name in baselines(dir)? {
-        let mut baseline = Baseline::open(dir, &name)?;
-        let mut entities = 0;
-        while let Some(page) = baseline.next_page()? {
-            entities += page.rows.len() as u64;
-            progress.update(&Update::new("reading baselines", entities, "entities"));
-        }
-        read.push(ReadBaseline { name, entities });
-    }
+    let read = read_baselines(dir, &progress)?;
     let archive = Archive::open(dir)?;
     let (mut entries, chunks) = (0, archive.len());
     for at in 0..chunks {
@@ -165,11 +185,13 @@ fn verify(dir: &Path, output: Output) -> Result<(), CommandError> {
 ///
 /// # Errors
 /// Redis failed.
-pub async fn end(store: &Store) -> Result<(), CommandError> {
+pub async fn end(store: &Store, output: Output) -> Result<(), CommandError> {
     StoredLayout::record_archive(&mut store.commands(), &store.keys(), false)
         .await
         .map_err(|error| CommandError::Store(error.into()))?;
-    writeln!(io::stdout(), "counted entries are not archived any more")?;
+    output.report(&json!({ "ended": "archive" }), |out| {
+        writeln!(out, "counted entries are not archived any more")
+    })?;
     Ok(())
 }
 
@@ -177,12 +199,14 @@ pub async fn end(store: &Store) -> Result<(), CommandError> {
 ///
 /// # Errors
 /// Redis failed.
-pub async fn accept(store: &Store) -> Result<(), CommandError> {
+pub async fn accept(store: &Store, output: Output) -> Result<(), CommandError> {
     accept_loss(store).await?;
-    writeln!(
-        io::stdout(),
-        "countd can be started with this data; what only the archive has will be replaced"
-    )?;
+    output.report(&json!({ "accepted": "loss" }), |out| {
+        writeln!(
+            out,
+            "countd can be started with this data; what only the archive has will be replaced"
+        )
+    })?;
     Ok(())
 }
 

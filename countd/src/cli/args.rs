@@ -79,6 +79,9 @@ pub enum Command {
         /// first. A sink that is started later compares all rows
         #[arg(long)]
         end: bool,
+        /// With --end: print the report as JSON
+        #[arg(long, requires = "end")]
+        json: bool,
     },
     /// Create, show, extend and migrate schemas, which assign metrics to the fields of counters
     #[command(subcommand)]
@@ -151,6 +154,8 @@ pub enum Command {
         /// Name of the user
         #[arg(long, value_name = "NAME", default_value = "countd")]
         user: Name,
+        #[command(flatten)]
+        output: Output,
     },
     /// Compute how many machines a load needs, how long requests take, and what breaks first
     ///
@@ -158,46 +163,27 @@ pub enum Command {
     /// k, M, B or T.
     Size(Box<SizeCommand>),
     /// Print the default configuration with a description of each setting
-    Defaults,
+    Defaults {
+        #[command(flatten)]
+        output: Output,
+    },
     /// Print a completion script
     ///
     /// For bash: `countd completions bash > /etc/bash_completion.d/countd`
     Completions {
         /// The shell
         shell: clap_complete::Shell,
+        #[command(flatten)]
+        output: Output,
     },
     /// Write the manual pages: countd(1), and a page for each command
     Man {
         /// Directory for the pages, such as /usr/local/share/man/man1; created if it is missing
         #[arg(value_name = "DIR")]
         dir: PathBuf,
+        #[command(flatten)]
+        output: Output,
     },
-}
-
-impl Command {
-    /// How the command prints its report, and why it failed.
-    pub fn output(&self) -> Output {
-        match self {
-            Command::Dead(DeadCommand::Retry { output, .. } | DeadCommand::Drop { output, .. })
-            | Command::Storage(
-                StorageCommand::Migrate { output, .. } | StorageCommand::Adopt { output, .. },
-            )
-            | Command::Reverse(ReverseCommand::Backfill { output, .. })
-            | Command::Reconcile(ReconcileCommand { output, .. })
-            | Command::Rebuild(RebuildCommand { output, .. })
-            | Command::Restore { output, .. }
-            | Command::Archive(
-                ArchiveCommand::List { output, .. }
-                | ArchiveCommand::Verify { output, .. }
-                | ArchiveCommand::Baseline { output, .. }
-                | ArchiveCommand::Prune { output, .. },
-            ) => *output,
-            Command::Import(command) => command.output(),
-            Command::Schema(SchemaCommand::Migrate(command)) => command.output,
-            Command::Check { json } | Command::Doctor { json } => Output { json: *json },
-            _ => Output::default(),
-        }
-    }
 }
 
 #[cfg(test)]

@@ -1,53 +1,83 @@
-//! `countd schema`, `countd dead`, `countd log` and `countd sink --end`.
+//! `countd schema`, `countd dead` and `countd sink --end`.
 
-use crate::cli::args::{DeadCommand, LogCommand, SchemaCommand, TopicStart};
-use crate::cli::check::inspect_all;
+use crate::cli::args::{DeadCommand, SchemaCommand};
 use crate::cli::error::CommandError;
+use crate::cli::output::Output;
 use countd::domain::config::Config;
 use countd::domain::error::join_names;
-use countd::domain::progress::{Progress, Silent, Update};
+use countd::domain::ids::Name;
+use countd::domain::progress::{Progress, Update};
 use countd::log::dead_letters::{self, DeadLetters};
-use countd::log::reset::{ResetPlan, Uncounted, plan, reset};
-use countd::maintenance::topic::{Start, accept};
 use countd::redis::layout::StoredLayout;
 use countd::redis::store::Store;
 use countd::repair;
-use countd::storage::schema::Schemas;
+use countd::storage::schema::{Schema, Schemas};
+use serde::Serialize;
 use serde_json::json;
+use std::fmt::{self, Display, Formatter};
 use std::io::{self, Write};
+
+/// A schema as it is printed.
+#[derive(Serialize)]
+struct PrintedSchema {
+    id: Name,
+    counters: Vec<Name>,
+}
+
+impl PrintedSchema {
+    fn of(id: Name, schema: &Schema) -> PrintedSchema {
+        let counters = schema.own_names().to_vec();
+        PrintedSchema { id, counters }
+    }
+}
+
+impl Display for PrintedSchema {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.id, join_names(&self.counters))
+    }
+}
 
 /// Runs `countd schema`.
 ///
 /// # Errors
 /// The schema is invalid, Redis failed, or stdout cannot be written.
 pub async fn schema(store: Store, command: SchemaCommand) -> Result<(), CommandError> {
+    let output = command.output();
     let schemas = Schemas::new(store);
-    let mut out = io::stdout().lock();
-    let (id, schema) = match command {
-        SchemaCommand::Set { id, names } => {
+    let printed = match command {
+        SchemaCommand::Set { id, names, .. } => {
             let schema = schemas.set(&id, names).await?;
-            (id, schema)
+            PrintedSchema::of(id, &schema)
         }
-        SchemaCommand::Extend { id, names } => {
+        SchemaCommand::Extend { id, names, .. } => {
             let schema = schemas.extend(&id, &names).await?;
             schemas.append_to_columns(&id).await?;
-            (id, schema)
+            PrintedSchema::of(id, &schema)
         }
-        SchemaCommand::Get { id } => {
+        SchemaCommand::Get { id, .. } => {
             let schema = schemas.refresh(&id).await?;
-            (id, schema)
+            PrintedSchema::of(id, &schema)
         }
         // A command of its own.
         SchemaCommand::Migrate(_) => return Ok(()),
-        SchemaCommand::List => {
-            for id in schemas.list().await? {
-                let schema = schemas.refresh(&id).await?;
-                writeln!(out, "{id}: {}", join_names(schema.own_names()))?;
-            }
-            return Ok(());
-        }
+        SchemaCommand::List { .. } => return list_schemas(&schemas, output).await,
     };
-    writeln!(out, "{id}: {}", join_names(schema.own_names()))?;
+    output.report(&printed, |out| writeln!(out, "{printed}"))?;
+    Ok(())
+}
+
+async fn list_schemas(schemas: &Schemas, output: Output) -> Result<(), CommandError> {
+    let mut all = Vec::new();
+    for id in schemas.list().await? {
+        let schema = schemas.refresh(&id).await?;
+        let printed = PrintedSchema::of(id, &schema);
+        // As text also those before one that is damaged.
+        if !output.json {
+            writeln!(io::stdout(), "{printed}")?;
+        }
+        all.push(printed);
+    }
+    output.report(&json!({ "schemas": all }), |_| Ok(()))?;
     Ok(())
 }
 
@@ -58,7 +88,7 @@ pub async fn schema(store: Store, command: SchemaCommand) -> Result<(), CommandE
 pub async fn dead(config: &Config, store: Store, command: DeadCommand) -> Result<(), CommandError> {
     let mut letters = DeadLetters::new(store.clone());
     let (selection, verb, output) = match &command {
-        DeadCommand::List => {
+        DeadCommand::List { .. } => {
             let mut out = io::stdout().lock();
             while let Some(dead_letter) = letters.next().await? {
                 let json = serde_json::to_string(&dead_letter).unwrap_or_default();
@@ -107,90 +137,12 @@ pub async fn dead(config: &Config, store: Store, command: DeadCommand) -> Result
 ///
 /// # Errors
 /// Redis failed, or stdout cannot be written.
-pub async fn end_sink(store: &Store) -> Result<(), CommandError> {
+pub async fn end_sink(store: &Store, output: Output) -> Result<(), CommandError> {
     StoredLayout::record_sink(&mut store.commands(), &store.keys(), false)
         .await
         .map_err(|error| CommandError::Store(error.into()))?;
-    writeln!(io::stdout(), "logs are not kept for a sink any more")?;
+    output.report(&json!({ "ended": "sink" }), |out| {
+        writeln!(out, "logs are not kept for a sink any more")
+    })?;
     Ok(())
-}
-
-/// Runs `countd log`.
-///
-/// # Errors
-/// Redis failed, stdout cannot be written, or a partition does not exist or cannot be reset.
-pub async fn log(config: &Config, store: Store, command: LogCommand) -> Result<(), CommandError> {
-    let mut out = io::stdout().lock();
-    match command {
-        LogCommand::AcceptTopic {
-            from,
-            lose_uncounted,
-        } => {
-            let start = match from {
-                TopicStart::Earliest => Start::Earliest,
-                TopicStart::Latest => Start::Latest,
-            };
-            match accept(config, &store, start, lose_uncounted).await? {
-                Some(topic) => writeln!(
-                    out,
-                    "the topic of this data is {} with {} partitions",
-                    topic.name, topic.partitions
-                )?,
-                None => writeln!(out, "it is the topic of this data")?,
-            }
-        }
-        LogCommand::List => {
-            for (failure, _) in inspect_all(&store, &Silent).await?.partitions {
-                let json = serde_json::to_string(&failure).unwrap_or_default();
-                writeln!(out, "{json}")?;
-            }
-        }
-        LogCommand::Reset {
-            partitions,
-            uncounted,
-            dry_run,
-        } => {
-            let count = store.keys().partitions();
-            if let Some(unknown) = partitions.iter().find(|partition| **partition >= count) {
-                let problem = format!(
-                    "there is no partition {unknown}: partitions are 0 to {}",
-                    count - 1
-                );
-                return Err(CommandError::Unsuccessful(problem));
-            }
-            for partition in partitions {
-                let plan = plan(&store, partition).await?;
-                if dry_run {
-                    writeln!(out, "{}", describe(&plan, uncounted))?;
-                    continue;
-                }
-                let (position, uncounted) = reset(&store, &plan, uncounted).await?;
-                writeln!(
-                    out,
-                    "partition {partition}: position {position}, {uncounted} entries to be counted"
-                )?;
-            }
-        }
-    }
-    Ok(())
-}
-
-/// Describes the effect of a planned reset.
-fn describe(plan: &ResetPlan, uncounted: Uncounted) -> String {
-    let state = &plan.state;
-    let length = state.end.as_ref().map_or(0, |end| end.length);
-    let effect = match uncounted {
-        Uncounted::All => format!("all {length} entries of its log would be counted"),
-        Uncounted::None => format!("all {length} entries of its log would be deleted as counted"),
-        Uncounted::From(offset) => format!(
-            "of the {length} entries of its log, the entries from 0-{offset} on would be counted and all others deleted"
-        ),
-    };
-    let old = state.stored.as_deref().map(String::from_utf8_lossy);
-    let old = old.unwrap_or("missing".into());
-    let new = plan.position;
-    format!(
-        "partition {}: {effect}; its position would be {new} (now: {old})",
-        state.partition
-    )
 }

@@ -17,14 +17,21 @@ pub enum SchemaCommand {
         /// Metrics, in the order of their fields
         #[arg(required = true)]
         names: Vec<Name>,
+        #[command(flatten)]
+        output: Output,
     },
     /// Print the names of a schema, in order
     Get {
         /// ID of the schema
         id: Name,
+        #[command(flatten)]
+        output: Output,
     },
     /// Print all schemas
-    List,
+    List {
+        #[command(flatten)]
+        output: Output,
+    },
     /// Append metrics to a schema; their counters start at 0
     Extend {
         /// ID of the schema
@@ -32,6 +39,8 @@ pub enum SchemaCommand {
         /// Metrics to append, in the order of their fields
         #[arg(required = true)]
         names: Vec<Name>,
+        #[command(flatten)]
+        output: Output,
     },
     /// Migrate the entity types with a schema to another schema, or show and take back such a migration
     ///
@@ -90,7 +99,11 @@ fn sample_size(text: &str) -> Result<usize, String> {
 #[derive(Debug, Subcommand)]
 pub enum DeadCommand {
     /// Print all dead letters, one JSON object per line
-    List,
+    List {
+        /// Print an error as JSON, too
+        #[arg(long)]
+        json: bool,
+    },
     /// Append dead letters to their log again; each counts once, or becomes a dead letter again
     Retry {
         #[command(flatten)]
@@ -111,7 +124,11 @@ pub enum DeadCommand {
 #[derive(Debug, Subcommand)]
 pub enum LogCommand {
     /// Print the failed partitions, one JSON object per line
-    List,
+    List {
+        /// Print an error as JSON, too
+        #[arg(long)]
+        json: bool,
+    },
     /// Repair a partition whose position does not match its log
     ///
     /// Use it after a log was deleted or replaced, or a position was damaged. Uncounted entries get new offsets that were never used
@@ -128,6 +145,8 @@ pub enum LogCommand {
         /// Print what would be done, without doing it
         #[arg(long)]
         dry_run: bool,
+        #[command(flatten)]
+        output: Output,
     },
     /// Make the topic of the configuration that of the data
     ///
@@ -140,6 +159,8 @@ pub enum LogCommand {
         /// Give up records of the former topic that are not counted
         #[arg(long)]
         lose_uncounted: bool,
+        #[command(flatten)]
+        output: Output,
     },
 }
 
@@ -197,9 +218,15 @@ pub enum ArchiveCommand {
     /// Use data that is older than the archive without restoring it
     ///
     /// What only the archive has is lost: it is replaced as offsets are used again.
-    AcceptLoss,
+    AcceptLoss {
+        #[command(flatten)]
+        output: Output,
+    },
     /// Archive nothing any more: logs are trimmed without it. Stop all consumers first
-    End,
+    End {
+        #[command(flatten)]
+        output: Output,
+    },
 }
 
 /// The commands on the storage of counters.

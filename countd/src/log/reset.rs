@@ -77,6 +77,19 @@ pub struct ResetPlan {
     pub position: u64,
 }
 
+impl ResetPlan {
+    /// The number of entries of the log.
+    pub fn entries(&self) -> u64 {
+        self.state.end.as_ref().map_or(0, |end| end.length)
+    }
+
+    /// The position until now, which may be damaged. `None` if there is none.
+    pub fn former_position(&self) -> Option<String> {
+        let stored = self.state.stored.as_deref().map(String::from_utf8_lossy);
+        stored.map(|stored| stored.into_owned())
+    }
+}
+
 /// Plans the reset of a partition.
 ///
 /// # Errors
@@ -115,7 +128,7 @@ fn new_position(position: Option<u64>, (ms, seq): (u64, u64)) -> u64 {
 }
 
 /// Resets a partition: the uncounted entries of its log get the offsets from the new position on, and all others are deleted.
-/// Returns the new position and the number of uncounted entries.
+/// Returns the new position and the number of uncounted entries. `on_left` is called with the number of entries of the log that are left, until it is 0.
 ///
 /// # Errors
 /// See [`plan`]; or the position has changed since it was planned.
@@ -123,6 +136,7 @@ pub async fn reset(
     store: &Store,
     plan: &ResetPlan,
     uncounted: Uncounted,
+    mut on_left: impl FnMut(u64),
 ) -> Result<(u64, u64), ResetError> {
     let keys = store.keys();
     let partition = plan.state.partition;
@@ -141,12 +155,13 @@ pub async fn reset(
         call.arg(plan.state.stored.as_deref().unwrap_or_default());
         call.arg(plan.position);
         call.arg(uncounted.argument());
-        let (moved, has_more, position): (u64, bool, String) = call
+        let (moved, left, position): (u64, u64, String) = call
             .invoke_async(&mut store.commands())
             .await
             .map_err(StoreError::from)?;
         total += moved;
-        if !has_more {
+        on_left(left);
+        if left == 0 {
             return Ok((position.parse().unwrap_or(plan.position), total));
         }
     }

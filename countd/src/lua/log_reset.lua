@@ -3,8 +3,8 @@
 --
 -- KEYS: the log, the stream that replaces it, the positions, the stream that renumbering creates. ARGV: the partition, the maximum
 -- number of entries to move, the expected position ('' if there is none), the new position, which entries of the log are retained:
--- `all`, `none`, or the first ID. Reply: how many entries were moved, whether the script has to be called again (1), and the new
--- position.
+-- `all`, `none`, or the first ID. Reply: how many entries were moved, how many are left (then the script has to be called again), and
+-- the new position.
 --
 -- requires: HGET {position} 0
 -- requires: HSET {position} 0 1
@@ -15,6 +15,7 @@
 -- requires: XADD {reset} 0-* f v
 -- requires: XDEL {log} 0-1
 -- requires: XTRIM {log} MAXLEN 0
+-- requires: XLEN {log}
 -- requires: XRANGE {log} - +
 -- requires: XRANGE {reset} - +
 -- requires: RENAME {reset} {log}
@@ -50,8 +51,9 @@ for _, entry in ipairs(redis.call('XRANGE', log, '-', '+', 'COUNT', ARGV[2])) do
   redis.call('XDEL', log, entry[1])
   moved = moved + 1
 end
-if #redis.call('XRANGE', log, '-', '+', 'COUNT', 1) > 0 then
-  return { moved, 1, '' }
+local left = redis.call('XLEN', log)
+if left > 0 then
+  return { moved, left, '' }
 end
 -- An earlier attempt may have started at another position.
 local first = redis.call('XRANGE', new, '-', '+', 'COUNT', 1)[1]

@@ -50,12 +50,21 @@ pub enum AcceptError {
     Store(#[from] StoreError),
 }
 
+/// The topic that belongs to the data now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Accepted {
+    /// The topic.
+    pub topic: TopicIdentity,
+    /// Whether it was another one before, or none.
+    pub is_changed: bool,
+}
+
 /// The permissions to accept a topic.
 pub fn required_permissions() -> Permissions {
     Permissions::of_commands(PERMISSIONS)
 }
 
-/// Makes the topic of the configuration that of the data. Returns it; `None` if it was before.
+/// Makes the topic of the configuration that of the data, unless it is.
 ///
 /// If partitions were added to the topic, those that no event was moved from keep their positions. Otherwise counting begins at `start`.
 ///
@@ -66,7 +75,7 @@ pub async fn accept(
     store: &Store,
     start: Start,
     loses_uncounted: bool,
-) -> Result<Option<TopicIdentity>, AcceptError> {
+) -> Result<Accepted, AcceptError> {
     if config.log.kind != LogKind::Kafka {
         return Err(AcceptError::NoTopic);
     }
@@ -77,7 +86,10 @@ pub async fn accept(
     let stored = TopicIdentity::stored(store).await?;
     let found = topic_of(config, store.keys(), &config.kafka.topic).await?;
     if stored.as_ref() == Some(&found) {
-        return Ok(None);
+        return Ok(Accepted {
+            topic: found,
+            is_changed: false,
+        });
     }
     let all: Vec<Partition> = (0..store.keys().partitions()).collect();
     let positions = load_topic_offsets(store, &all).await?;
@@ -130,7 +142,10 @@ pub async fn accept(
     let written: Result<(), redis::RedisError> = pipe.query_async(&mut store.commands()).await;
     written.map_err(StoreError::from)?;
     found.record(store).await?;
-    Ok(Some(found))
+    Ok(Accepted {
+        topic: found,
+        is_changed: true,
+    })
 }
 
 fn former_error(former: Result<TopicIdentity, TopicError>) -> AcceptError {

@@ -10,4 +10,4 @@ mod setuser;
 
 pub use check::{check, check_adoption};
 pub use roles::Roles;
-pub use setuser::setuser_commands;
+pub use setuser::run;

@@ -3,9 +3,15 @@
 use super::examples::RequiredPermission;
 use super::required::required_permissions;
 use super::roles::{Roles, backends_until_adopted};
+use crate::cli::error::CommandError;
+use crate::cli::output::Output;
 use countd::domain::config::Config;
 use countd::redis::store::Store;
+use serde::Serialize;
+use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::{self, Display, Formatter};
+use std::io::Write;
 
 /// Container commands: ACL rules name their subcommands.
 const CONTAINERS: &[&str] = &["CLUSTER", "FUNCTION", "MEMORY", "SCRIPT", "XINFO"];
@@ -13,9 +19,35 @@ const CONTAINERS: &[&str] = &["CLUSTER", "FUNCTION", "MEMORY", "SCRIPT", "XINFO"
 /// Commands that only read their keys. `EVALSHA` is not one: Redis requires permission to read and to write the keys of a script.
 const READ_ONLY: &[&str] = &["CINT.MREAD", "CTAB.PAGE", "GETRANGE", "HGETALL"];
 
-/// One command for each role: a user that serves, one that consumes, one that relays, one that keeps tables, and one that does all of it and runs the commands for
+/// A user of Redis, as `ACL SETUSER` creates it.
+#[derive(Serialize)]
+struct AclUser {
+    name: String,
+    /// In the order in which Redis applies them. `>PASSWORD` stands for the password.
+    rules: Vec<String>,
+}
+
+impl Display for AclUser {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "ACL SETUSER {} {}", self.name, self.rules.join(" "))
+    }
+}
+
+/// Runs `countd acl`.
+///
+/// # Errors
+/// Stdout cannot be written.
+pub fn run(store: &Store, config: &Config, user: &str, output: Output) -> Result<(), CommandError> {
+    let users = users(store, config, user);
+    output.report(&json!({ "users": users }), |out| {
+        users.iter().try_for_each(|user| writeln!(out, "{user}"))
+    })?;
+    Ok(())
+}
+
+/// A user for each role: one that serves, one that consumes, one that relays, one that keeps tables, and one that does all of it and runs the commands for
 /// operators.
-pub fn setuser_commands(store: &Store, config: &Config, user: &str) -> Vec<String> {
+fn users(store: &Store, config: &Config, user: &str) -> Vec<AclUser> {
     let (serves, consumes, relays, sinks) = (true, true, true, true);
     let roles = [
         (
@@ -48,25 +80,25 @@ pub fn setuser_commands(store: &Store, config: &Config, user: &str) -> Vec<Strin
         ),
         ("", Roles::ALL),
     ];
-    let commands = roles.into_iter().map(|(suffix, roles)| {
-        let rules = rules(&required_permissions(
-            store,
-            config,
-            roles,
-            &backends_until_adopted(store),
-        ));
-        format!("ACL SETUSER {user}{suffix} reset on >PASSWORD {rules}")
+    let users = roles.into_iter().map(|(suffix, roles)| {
+        let backends = backends_until_adopted(store);
+        let required = required_permissions(store, config, roles, &backends);
+        let first = ["reset", "on", ">PASSWORD"].map(str::to_owned);
+        AclUser {
+            name: format!("{user}{suffix}"),
+            rules: first.into_iter().chain(rules(&required)).collect(),
+        }
     });
-    commands.collect()
+    users.collect()
 }
 
 /// The rules that allow these commands and keys and nothing else.
-fn rules(required: &[RequiredPermission]) -> String {
+fn rules(required: &[RequiredPermission]) -> Vec<String> {
     let commands: BTreeSet<String> = required.iter().map(command_rule).collect();
     let mut rules = vec!["-@all".to_owned()];
     rules.extend(commands);
     rules.extend(key_rules(required));
-    rules.join(" ")
+    rules
 }
 
 fn command_rule(permission: &RequiredPermission) -> String {
@@ -131,7 +163,7 @@ mod tests {
             permission("INFO everything", &[]),
         ];
         assert_eq!(
-            rules(&required),
+            rules(&required).join(" "),
             "-@all +hget +hgetall +info +ping +xadd +xinfo|stream %R~schema:* ~x:*"
         );
     }

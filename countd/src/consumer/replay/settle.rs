@@ -7,6 +7,7 @@ use crate::domain::config::{BUILT_IN_COUNTERS, USER};
 use crate::domain::error::Problem;
 use crate::domain::event::Cause;
 use crate::domain::ids::{Id, Name};
+use crate::domain::progress::{Progress, Update};
 use crate::facts::{CounterField, counter_call};
 use crate::log::EntryKind;
 use crate::log::archive::{Outcome, Record};
@@ -45,9 +46,13 @@ impl Replay {
     ///
     /// # Errors
     /// Redis failed, or there is no such counter.
-    pub async fn settle(&self, differences: &BTreeMap<(Id, Name), i64>) -> Result<(), Problem> {
+    pub async fn settle(
+        &self,
+        differences: &BTreeMap<(Id, Name), i64>,
+        progress: &dyn Progress,
+    ) -> Result<(), Problem> {
         let schema = load_user_schema(&self.catalog, &[]).await?;
-        for ((uid, name), difference) in differences {
+        for (((uid, name), difference), count) in differences.iter().zip(1..) {
             let stored = schema.index_of(name.as_str());
             let configured = || Some(self.catalog.config.users.counter(name)?.index().into());
             let Some(idx) = stored.or_else(configured) else {
@@ -68,6 +73,8 @@ impl Replay {
                 cmd.arg(format!("{uid}:{name}"));
             });
             call.send(&self.store).await?;
+            let update = Update::new("correcting counters of users", count, "counters");
+            progress.update(&update.of(differences.len() as u64));
         }
         Ok(())
     }

@@ -117,6 +117,8 @@ impl BaselineWriter {
 pub struct Baseline {
     path: PathBuf,
     file: BufReader<File>,
+    /// The size of the file in bytes when it was opened.
+    size: u64,
     at: u64,
     /// The offset of each partition, once all counters are read.
     pub offsets: Option<BTreeMap<Partition, u64>>,
@@ -139,18 +141,30 @@ impl Baseline {
             let mut file = BufReader::new(File::open(&path)?);
             let mut magic = [0; MAGIC.len()];
             file.read_exact(&mut magic)?;
-            Ok((file, magic))
+            let size = file.get_ref().metadata()?.len();
+            Ok((file, size, magic))
         };
-        let (file, magic) = open().map_err(ArchiveError::file(&path))?;
+        let (file, size, magic) = open().map_err(ArchiveError::file(&path))?;
         if magic != MAGIC {
             return Err(ArchiveError::damaged(&path, "it is not a baseline"));
         }
         Ok(Baseline {
             path,
             file,
+            size,
             at: MAGIC.len() as u64,
             offsets: None,
         })
+    }
+
+    /// The size of the file in bytes.
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// How many bytes of it were read. As many as it has, once all counters are read.
+    pub fn read(&self) -> u64 {
+        self.at
     }
 
     /// The next counters; `None` at the end.

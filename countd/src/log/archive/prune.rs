@@ -48,7 +48,7 @@ pub fn prune(
     let archive = Archive::open(dir)?;
     let offsets = match before {
         Before::Time(_) => BTreeMap::new(),
-        Before::Baseline(name) => offsets_of(dir, name)?,
+        Before::Baseline(name) => offsets_of(dir, name, progress)?,
     };
     let lines = archive.lines();
     let (mut count, mut pruned) = (0, index.pruned()?);
@@ -74,33 +74,39 @@ pub fn prune(
         let update = Update::new("reading the index", count as u64, "chunks");
         progress.update(&update.of(lines.len() as u64));
     }
-    progress.update(&Update::waiting("deleting files"));
-    let mut report = PruneReport {
-        chunks: count,
-        ..PruneReport::default()
-    };
     if count > 0 {
         // In this order: an entry that has no line any more must not be missing without a trace.
         index.set_pruned(&lock, &pruned)?;
         index.rewrite(&lock, &lines[count..])?;
     }
-    report.segments = delete_segments(dir, (&lines[..count], &lines[count..]))?;
+    let segments = segments_to_delete(dir, (&lines[..count], &lines[count..]))?;
     let is_older = |name: &String| match before {
         Before::Time(time) => time_of(name).is_some_and(|ms| ms < *time),
         Before::Baseline(kept) => name < kept,
     };
-    for name in baselines(dir)?.iter().filter(|name| is_older(name)) {
+    let mut baselines = baselines(dir)?;
+    baselines.retain(is_older);
+    let report = PruneReport {
+        chunks: count,
+        segments: segments.len(),
+        baselines: baselines.len(),
+    };
+    let files = segments.iter().chain(&baselines);
+    let total = (segments.len() + baselines.len()) as u64;
+    let deleted = |count| Update::new("deleting files", count, "files").of(total);
+    progress.update(&deleted(0));
+    for (name, count) in files.zip(1..) {
         delete(&dir.join(name))?;
-        report.baselines += 1;
+        progress.update(&deleted(count));
     }
     Ok(report)
 }
 
-/// Deletes the segments of which no chunk is left, and those as old that no line of the index has ever named.
-fn delete_segments(
+/// The segments of which no chunk is left, and those as old that no line of the index has ever named.
+fn segments_to_delete(
     dir: &Path,
     (pruned, left): (&[IndexLine], &[IndexLine]),
-) -> Result<usize, ArchiveError> {
+) -> Result<BTreeSet<String>, ArchiveError> {
     let left: BTreeSet<&str> = left.iter().map(|line| line.file.as_str()).collect();
     let mut files: BTreeSet<String> = pruned.iter().map(|line| line.file.clone()).collect();
     let end = pruned.iter().map(|line| line.ms).max().unwrap_or(0);
@@ -114,10 +120,7 @@ fn delete_segments(
         }
     }
     files.retain(|name| !left.contains(name.as_str()));
-    for name in &files {
-        delete(&dir.join(name))?;
-    }
-    Ok(files.len())
+    Ok(files)
 }
 
 fn delete(path: &Path) -> Result<(), ArchiveError> {
@@ -135,8 +138,19 @@ fn time_of(name: &str) -> Option<u64> {
 }
 
 /// The offset of each partition from which a rebuild reads.
-fn offsets_of(dir: &Path, name: &str) -> Result<BTreeMap<Partition, u64>, ArchiveError> {
+fn offsets_of(
+    dir: &Path,
+    name: &str,
+    progress: &dyn Progress,
+) -> Result<BTreeMap<Partition, u64>, ArchiveError> {
     let mut baseline = Baseline::open(dir, name)?;
-    while baseline.next_page()?.is_some() {}
+    loop {
+        let page = baseline.next_page()?;
+        let update = Update::new("reading the baseline", baseline.read(), "bytes");
+        progress.update(&update.of(baseline.size()));
+        if page.is_none() {
+            break;
+        }
+    }
     Ok(baseline.offsets.unwrap_or_default())
 }

@@ -125,17 +125,20 @@ impl Run<'_> {
             });
             let page;
             (baseline, page) = read.await.map_err(panicked)?;
-            let Some(page) = page? else {
-                break baseline.offsets.take().unwrap_or_default();
-            };
-            if !missing.contains(&page.partition) {
-                continue;
+            let page = page?;
+            let is_end = page.is_none();
+            if let Some(page) = page.filter(|page| missing.contains(&page.partition)) {
+                entities += page.rows.len() as u64;
+                self.shadows.add(additions(page)).await?;
+                self.beat().await?;
             }
-            entities += page.rows.len() as u64;
-            self.shadows.add(additions(page)).await?;
-            let update = Update::new("reading the baseline", entities, "entities");
-            self.progress.update(&update);
-            self.beat().await?;
+            let update = Update::new("reading the baseline", baseline.read(), "bytes");
+            let update = update.of(baseline.size());
+            self.progress
+                .update(&update.with(&[("entities", entities)]));
+            if is_end {
+                break baseline.offsets.take().unwrap_or_default();
+            }
         };
         if offsets.len() != usize::from(self.store.keys().partitions()) {
             return Err(RebuildError::Refused(format!(

@@ -5,6 +5,7 @@ use crate::consumer;
 use crate::domain::config::Config;
 use crate::domain::health::Health;
 use crate::domain::keys::Partition;
+use crate::domain::progress::{Progress, Update};
 use crate::log::inspect::{LogState, inspect};
 use crate::redis::store::Store;
 use crate::repair::HotEntities;
@@ -21,7 +22,15 @@ const DELAY: Duration = Duration::from_millis(100);
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Runs a consumer until every log is counted and every outbox is forwarded.
-pub async fn count_rest(store: &Store, config: &Arc<Config>) -> Result<(), RestoreError> {
+pub async fn count_rest(
+    store: &Store,
+    config: &Arc<Config>,
+    progress: &dyn Progress,
+) -> Result<(), RestoreError> {
+    // Before the consumer starts: it counts many entries in the time of a check.
+    let mut rest = Rest::default();
+    rest.show(waiting(store).await?, progress);
+
     let (stop, stopping) = watch::channel(false);
     let health = Health::default();
     let (assignment, _) = watch::channel(Arc::default());
@@ -35,17 +44,39 @@ pub async fn count_rest(store: &Store, config: &Arc<Config>) -> Result<(), Resto
         stopping,
     );
     let consumer = tokio::spawn(consumer);
-    let result = wait_until_counted(store).await;
+    let result = wait_until_counted(store, &mut rest, progress).await;
     stop.send_replace(true);
     consumer.await.map_err(RestoreError::panicked)?;
     result
 }
 
-async fn wait_until_counted(store: &Store) -> Result<(), RestoreError> {
+/// How many entries are counted of those that the restore has appended.
+#[derive(Default)]
+struct Rest {
+    done: u64,
+    total: u64,
+}
+
+impl Rest {
+    /// Shows how many entries are left. There may be more than before: an entry may have effects in several partitions, each of which has an entry.
+    fn show(&mut self, left: u64, progress: &dyn Progress) {
+        self.total = self.total.max(left);
+        self.done = self.done.max(self.total - left);
+        let update = Update::new("counting the rest of the logs", self.done, "entries");
+        progress.update(&update.of(self.total));
+    }
+}
+
+async fn wait_until_counted(
+    store: &Store,
+    rest: &mut Rest,
+    progress: &dyn Progress,
+) -> Result<(), RestoreError> {
     let (mut least, mut since) = (u64::MAX, Instant::now());
     loop {
         // Twice: an entry may be forwarded from a partition not yet checked to one already checked.
-        let left = waiting(store).await? + waiting(store).await?;
+        let left = waiting(store).await?.max(waiting(store).await?);
+        rest.show(left, progress);
         if left == 0 {
             return Ok(());
         }
@@ -82,4 +113,35 @@ async fn waiting(store: &Store) -> Result<u64, RestoreError> {
     }
     let outboxes: Vec<u64> = pipe.query_async(&mut store.reads()).await?;
     Ok(left + outboxes.iter().sum::<u64>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Mutex;
+
+    #[derive(Default)]
+    struct Seen(Mutex<Vec<(u64, u64)>>);
+
+    impl Progress for Seen {
+        fn update(&self, update: &Update<'_>) {
+            let seen = (update.done.expect("done"), update.total.expect("a total"));
+            self.0.lock().expect("no test fails").push(seen);
+        }
+
+        fn note(&self, _: &str) {}
+    }
+
+    #[test]
+    fn done_never_falls_and_reaches_the_total() {
+        let (seen, mut rest) = (Seen::default(), Rest::default());
+        for left in [10, 4, 6, 12, 5, 0] {
+            rest.show(left, &seen);
+        }
+        let seen = seen.0.into_inner().expect("no test fails");
+        assert_eq!(
+            seen,
+            [(0, 10), (6, 10), (6, 10), (6, 12), (7, 12), (12, 12)]
+        );
+    }
 }

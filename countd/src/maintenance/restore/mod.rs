@@ -118,10 +118,9 @@ pub async fn restore(
         progress.update(&update.of(chunks as u64));
     }
     record_archived(store, &archive).await?;
-    progress.update(&Update::waiting("counting the rest of the logs"));
     // Authors that were set, and in a cluster increments of users, are in the logs and outboxes now.
-    drain::count_rest(store, config).await?;
-    replay.settle(&differences).await?;
+    drain::count_rest(store, config, progress).await?;
+    replay.settle(&differences, progress).await?;
     finish(store).await?;
     // The data is as new as the archive.
     accept_loss(store).await?;

@@ -15,6 +15,7 @@ pub use migration::{Goal, Outcome, SchemaMigration};
 pub use plan::Pair;
 
 use crate::maintenance::storage::LEASE;
+use crate::maintenance::visits;
 use crate::redis::layout;
 use crate::redis::permissions::Permissions;
 use crate::redis::processes::CONSUMER_PERMISSIONS;
@@ -22,6 +23,7 @@ use crate::redis::processes::CONSUMER_PERMISSIONS;
 /// The permissions that migrations of schemas require.
 pub fn required_permissions() -> Permissions {
     Permissions::of_commands(other_counters::PERMISSIONS)
+        .and(Permissions::of_commands(visits::PERMISSIONS))
         .and(Permissions::of_commands(CONSUMER_PERMISSIONS))
         .and(layout::stage_permissions())
         .and(LEASE.required_permissions())

@@ -3,10 +3,14 @@
 use super::error::SchemaMigrationError;
 use super::migration::SchemaMigration;
 use crate::domain::ids::Name;
+use crate::domain::progress::Update;
+use crate::maintenance::visits::node_sizes;
 
 /// Commands that this file sends.
 pub(super) const PERMISSIONS: &[&str] = &["SCAN 0 MATCH x COUNT 1"];
 
+/// The step, as progress names it.
+const STEP: &str = "looking for counters of the new schema";
 /// The number of keys that a step of `SCAN` looks at.
 const SCAN_COUNT: usize = 1_000;
 
@@ -21,13 +25,16 @@ impl SchemaMigration<'_> {
         if to == *columns || types.is_empty() {
             return Ok(None);
         }
-        self.step("looking for counters of the new schema");
         let prefixes: Vec<String> = types
             .iter()
             .flat_map(|etype| [format!("tab:{to}:{etype}:"), format!("cnt:{to}:{etype}:")])
             .collect();
-        for mut server in self.context.store.servers()? {
-            let mut cursor = 0_u64;
+        // As for `Visits`, the total is an estimate that the end of each node corrects.
+        let store = &self.context.store;
+        let sizes = node_sizes(store).await?;
+        let (total, mut ended) = (sizes.iter().sum::<u64>(), 0);
+        for (mut server, size) in store.servers()?.into_iter().zip(sizes) {
+            let (mut cursor, mut visited) = (0_u64, 0);
             loop {
                 let mut scan = redis::cmd("SCAN");
                 scan.arg(cursor).arg("MATCH");
@@ -40,10 +47,17 @@ impl SchemaMigration<'_> {
                     return Ok(Some(key.into_owned()));
                 }
                 cursor = next;
+                visited = match cursor {
+                    0 => size,
+                    _ => size.min(visited + SCAN_COUNT as u64),
+                };
+                let update = Update::new(STEP, ended + visited, "keys").of(total);
+                self.progress.update(&update);
                 if cursor == 0 {
                     break;
                 }
             }
+            ended += size;
         }
         Ok(None)
     }

@@ -1,8 +1,11 @@
 //! The progress of long commands has a total, so that a bar can show a percentage and the time that is left.
 
+mod archives;
+
 use crate::json_output::{Printed, with_json};
+use crate::schema_migrate::setup;
 use crate::support::stores::{TestStore, for_each_store, module};
-use crate::support::{Countd, on_note, printed, run, wait_until_drained, with};
+use crate::support::{Countd, on_note, printed, run, set_schema, wait_until_drained, with};
 use crate::user_truth::forge;
 use countint_tests::{Client, reply, wait_until};
 use serde_json::{Value as Json, json};
@@ -15,6 +18,8 @@ for_each_store! {
     [module objects plain cluster]
     the_comparison_of_users_says_how_much_of_all_is_done
     a_backfill_says_how_many_of_all_keys_were_read
+    a_reset_says_how_many_entries_of_the_logs_are_handled
+    a_migration_of_a_schema_says_how_many_keys_were_read
 }
 
 fn the_comparison_of_users_says_how_much_of_all_is_done(store: TestStore) {
@@ -127,4 +132,55 @@ fn dead_letters_are_handled_one_of_all() {
     let dropped = with_json(&store, CONFIG, &["dead", "drop", &ids[0], &ids[2]]);
     assert_eq!(*dropped.report(), json!({ "dropped": 2, "left": 0 }));
     assert_eq!(of(&dropped, "dropped"), (Some(2), json!("dead letters")));
+}
+
+fn a_reset_says_how_many_entries_of_the_logs_are_handled(store: TestStore) {
+    set_schema(&store.server, CONFIG);
+    let mut client = store.server.client();
+    // A step moves 1,000 entries.
+    for (partition, entries) in [(2, 2_500), (5, 700)] {
+        let (log, positions) = (store.log(partition), store.positions(partition));
+        let append = |entry: u64| {
+            let id = format!("0-{entry}");
+            ["XADD", &log, &id, "e", "{}"].map(str::to_owned).to_vec()
+        };
+        client.pipeline(&(1..=entries).map(append).collect::<Vec<_>>());
+        client.ok(&format!("HSET {positions} {partition} 9000"));
+    }
+    let reset = |uncounted: &str| {
+        let words = ["log", "reset", "2", "5", "--uncounted", uncounted];
+        with_json(&store, CONFIG, &words)
+    };
+    let all = reset("all");
+    let partitions = &all.report()["partitions"];
+    assert_eq!(
+        (&partitions[0]["uncounted"], &partitions[1]["uncounted"]),
+        (&json!(2_500), &json!(700))
+    );
+    let done = all.completed("resetting");
+    assert_eq!(
+        (&done["unit"], &done["total"]),
+        (&json!("entries"), &json!(3_200))
+    );
+    let first = &all.errors[0]["progress"];
+    assert_eq!(first["done"], 0, "{first}");
+    // Entries that are deleted as counted are handled, too.
+    for partition in [2, 5] {
+        let positions = store.positions(partition);
+        client.ok(&format!("HSET {positions} {partition} 20000"));
+    }
+    assert_eq!(reset("none").completed("resetting")["total"], 3_200);
+}
+
+fn a_migration_of_a_schema_says_how_many_keys_were_read(store: TestStore) {
+    setup::set_schemas(&store.server);
+    let mut client = store.server.client();
+    client.ok("DEBUG POPULATE 3000 other");
+    let keys = reply::int(client.ok("DBSIZE")) as u64;
+    let migrated = with_json(&store, &setup::CONFIG, &setup::arguments(&[]));
+    assert_eq!(migrated.report()["migrations"][0]["stage"], "read-new");
+    let done = migrated.completed("looking for counters of the new schema");
+    assert_eq!(done["unit"], "keys");
+    let total = done["total"].as_u64().expect("a total");
+    assert!((keys..keys + 50).contains(&total), "{total} of {keys} keys");
 }
