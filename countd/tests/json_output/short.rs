@@ -55,7 +55,11 @@ fn schemas_are_objects(store: TestStore) {
     assert!(json("schema set t1 like").error().contains("t1"));
     json("schema extend t1 read").error();
     // One damaged schema: a list is complete or there is none.
-    store.server.client().ok("HSET schema:t2 len 5");
+    let key = match store.is_cluster() {
+        true => "schema:{t2}",
+        false => "schema:t2",
+    };
+    store.server.client().ok(&format!("HSET {key} len 5"));
     json("schema list").error();
 }
 
