@@ -45,12 +45,14 @@ fn sabotaged_counters_are_noticed() {
         of_redis(&countd, &server, "saturations_total") > 0
     });
     recording.scrape(&[("countd", &countd)]);
-    let fired = [
-        "CountdCorrections",
-        "CountdUnconverged",
-        "CountdSaturations",
-    ];
-    recording.assert_fires(&fired, 10);
+    recording.assert_fires(
+        &[
+            "CountdCorrections",
+            "CountdUnconverged",
+            "CountdSaturations",
+        ],
+        10,
+    );
 }
 
 /// An adoption that was killed and not resumed.

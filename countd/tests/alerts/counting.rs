@@ -96,13 +96,15 @@ fn events_that_cannot_be_counted_are_noticed() {
             && metric(&api, "countd_dead_letters") > 0
     });
     recording.scrape(&[("countd", &countd)]);
-    let at_once = [
-        "CountdDeadLetters",
-        "CountdDeadLettersLost",
-        "CountdForeignEntries",
-        "CountdChangesRejected",
-    ];
-    recording.assert_fires(&at_once, 10);
+    recording.assert_fires(
+        &[
+            "CountdDeadLetters",
+            "CountdDeadLettersLost",
+            "CountdForeignEntries",
+            "CountdChangesRejected",
+        ],
+        10,
+    );
     recording.assert_fires(&["CountdDeadLettersWaiting"], 25 * 60);
 }
 

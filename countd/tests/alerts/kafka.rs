@@ -30,12 +30,14 @@ fn brokers_that_are_away_are_noticed() {
         value("countd_kafka_unreachable") == 1 && value("countd_kafka_unpublished_events") > 0
     });
     recording.scrape(&[("countd", &countd)]);
-    let alerts = [
-        "CountdKafkaCopiesStalled",
-        "CountdKafkaProduceErrors",
-        "CountdKafkaUnreachable",
-    ];
-    recording.assert_fires(&alerts, 20);
+    recording.assert_fires(
+        &[
+            "CountdKafkaCopiesStalled",
+            "CountdKafkaProduceErrors",
+            "CountdKafkaUnreachable",
+        ],
+        20,
+    );
 }
 
 #[test]
