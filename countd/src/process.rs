@@ -12,6 +12,7 @@ use countd::domain::health::Health;
 use countd::http::Tls;
 use countd::http::scrape::Scrape;
 use countd::maintenance::{erasure, rebuild, reconcile, sums, transposition};
+use countd::monitor::differences::DifferenceRecorder;
 use countd::redis::processes::{ProcessMember, is_anyone_behind};
 use countd::redis::store::Store;
 use countd::repair::HotEntities;
@@ -53,6 +54,8 @@ pub async fn run(config: Arc<Config>, roles: Roles) -> Result<(), Box<dyn Error>
         let of_process = &metrics.monitor;
         of_process.start(config.monitor, store.clone(), stopping.clone());
     };
+    // Those that compare counters.
+    let mut differences = None;
     if roles.consumes {
         // A separate connection, so that batches do not delay requests.
         let Some(store) = connect(&config, roles, &stopping).await? else {
@@ -67,6 +70,7 @@ pub async fn run(config: Arc<Config>, roles: Roles) -> Result<(), Box<dyn Error>
         if let Some(topic) = &topic {
             metrics.monitor.watch_topic(topic);
         }
+        differences = Some(DifferenceRecorder::new(store.clone()));
         settle_at_start(&store, &config).await;
         let address = config.consumer.listen.filter(|_| !roles.serves);
         listen_operational(
@@ -190,6 +194,7 @@ pub async fn run(config: Arc<Config>, roles: Roles) -> Result<(), Box<dyn Error>
         if let Some(topic) = &topic {
             metrics.monitor.watch_topic(topic);
         }
+        differences.get_or_insert_with(|| DifferenceRecorder::new(store.clone()));
         let data = (store, topic);
         let router = http::router(&config, data, health, metrics.clone(), stopping.clone())?;
         let listener = bind(&mut socket, config.http.listen).await?;
@@ -199,7 +204,7 @@ pub async fn run(config: Arc<Config>, roles: Roles) -> Result<(), Box<dyn Error>
             .check_address(listener.local_addr()?.ip(), &config.auth)?;
         listen(&mut tasks, &config, listener, router, &stopping)?;
     }
-    tasks.spawn(maintain_metrics(metrics, stopping.clone()));
+    tasks.spawn(maintain_metrics(metrics, differences, stopping.clone()));
     systemd::report_ready(stopping.clone());
     let result = join_all(&mut tasks, &stop, stopping).await;
     members.leave().await;
@@ -322,14 +327,23 @@ fn listen(
     Ok(())
 }
 
+/// Moves samples into histograms, and records the differences of counters in Redis.
 async fn maintain_metrics(
     metrics: Scrape,
+    mut differences: Option<DifferenceRecorder>,
     mut stopping: watch::Receiver<bool>,
 ) -> Result<(), String> {
     loop {
-        tokio::select! {
-            () = tokio::time::sleep(UPKEEP_INTERVAL) => metrics.run_upkeep(),
-            _ = stopping.wait_for(|stop| *stop) => return Ok(()),
+        let is_stopping = tokio::select! {
+            () = tokio::time::sleep(UPKEEP_INTERVAL) => false,
+            _ = stopping.wait_for(|stop| *stop) => true,
+        };
+        metrics.run_upkeep();
+        if let Some(differences) = &mut differences {
+            differences.record(&metrics.recorded()).await;
+        }
+        if is_stopping {
+            return Ok(());
         }
     }
 }

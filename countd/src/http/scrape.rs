@@ -38,6 +38,11 @@ impl Scrape {
         text
     }
 
+    /// The metrics of the recorder alone, in the text format of Prometheus.
+    pub fn recorded(&self) -> String {
+        self.recorder.render()
+    }
+
     /// Moves samples into histograms. To be called every few seconds, with or without scrapes.
     pub fn run_upkeep(&self) {
         self.recorder.run_upkeep();

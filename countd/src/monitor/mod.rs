@@ -8,6 +8,7 @@
 //! The samples are not kept by the recorder of the other metrics: counters of Redis start again at 0 when it restarts, and nodes leave a cluster.
 
 mod audit;
+pub mod differences;
 pub mod exposition;
 mod info;
 mod logs;

@@ -2,6 +2,7 @@
 
 mod checks;
 mod command;
+mod differences;
 mod full_load;
 mod hot;
 mod large;

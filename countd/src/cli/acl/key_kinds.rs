@@ -130,6 +130,7 @@ impl KeyKinds {
         kinds.constant("migration", keys.transposition_lock());
         kinds.add("user_notes", |n| keys.user_notes(partition(n)));
         kinds.add("drift", |n| keys.drift(partition(n)));
+        kinds.constant("differences", keys.differences());
         kinds.add("report", |n| keys.check_report(&id(n), partition(n)));
         kinds.add("migration", |n| keys.reconciliation_lock(partition(n)));
         kinds.add("rebuild", |n| keys.rebuild_lock(&entity(n)));

@@ -19,7 +19,7 @@ use countd::maintenance::{
     erasure, import, jobs, rebuild, reconcile, restore, reverse, storage, sums, topic,
     transposition,
 };
-use countd::monitor;
+use countd::monitor::{self, differences};
 use countd::query::prefilter::Prefilter;
 use countd::query::reads::Queries;
 use countd::query::{changes, history, ranks};
@@ -102,6 +102,9 @@ fn declared(
         // Announcements may have been enabled before.
         let changes = common.with_changes(keys);
         declared.push((changes, erasure::changes_permissions()));
+    }
+    if roles.serves || roles.consumes {
+        declared.push((common.clone(), differences::recorder_permissions()));
     }
     if roles.relays {
         declared.push((common.clone(), log::lag_permissions()));

@@ -28,6 +28,11 @@ impl Keys {
         }
     }
 
+    /// The differences that processes have found in the last hours: a Hash.
+    pub fn differences(&self) -> &'static str {
+        "countd:differences"
+    }
+
     /// What the checks with a report have found in a partition: a Hash that expires.
     pub fn check_report(&self, report: &Id, partition: Partition) -> String {
         self.numbered(&format!("countd:report:{report}"), partition, "")

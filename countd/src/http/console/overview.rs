@@ -1,13 +1,14 @@
 //! The overview: figures of the logs, problems, differences of counters, and hot entities.
 
 use super::error::ConsoleError;
-use super::layout::{Column, Section, entity_link, number, page, table};
+use super::layout::{Column, Section, entity_link, number, page, table, time};
 use crate::domain::error::{Problem, StoreError};
 use crate::http::app::App;
 use crate::http::json::Json;
 use crate::http::pages::Page;
 use crate::http::sessions::Session;
 use crate::log::{dead_letters, inspect};
+use crate::monitor::differences::{Differences, HOURS, differences};
 use crate::monitor::exposition;
 use crate::redis::processes::live_consumers;
 use crate::storage::hot::HotEntity;
@@ -75,6 +76,7 @@ pub async fn overview(State(app): State<App>, session: Session) -> Result<Page, 
     let (figures, problems) = read(&app).await?;
     let hottest = app.hot.hottest(&app.store).await;
     let hottest = hottest.map_err(StoreError::from)?;
+    let found = differences(&app.store).await?;
     let content = html! {
         @if figures.consumers == 0 {
             p .notice .problem { "No consumer runs: events are not counted." }
@@ -88,7 +90,7 @@ pub async fn overview(State(app): State<App>, session: Session) -> Result<Page, 
         }
         (figure_list(&figures))
         h2 { "Differences between counters and facts" }
-        (differences(&exposition::buckets(&app.metrics.render(), "countd_counter_difference")))
+        (histogram(&found))
         h2 { "Hot entities" }
         (hot(&hottest, app.config.hot.min_rate))
     };
@@ -120,16 +122,14 @@ fn figure_list(figures: &Figures) -> Markup {
 }
 
 /// The histogram of differences.
-fn differences(buckets: &[(String, u64)]) -> Markup {
-    let most = buckets.iter().map(|(_, count)| *count).max().unwrap_or(0);
-    if most == 0 {
-        return html! {
-            p .muted { "This process has compared no counters since its start. Consumers compare them: see countd_counter_difference in their /metrics." }
-        };
-    }
+fn histogram(found: &Differences) -> Markup {
+    let most = found.buckets.iter().map(|(_, count)| *count).max();
+    let Some(most) = most.filter(|most| *most > 0) else {
+        return html! { p .muted { "No process has compared a counter in the last " (HOURS) " hours." } };
+    };
     let rows = html! {
-        @for (bound, count) in buckets {
-            @let label = match bound.as_str() { "0" => "none".to_owned(), "+Inf" => "more".to_owned(), bound => format!("up to {}", bound.parse().map_or(bound.to_owned(), number)) };
+        @for (bound, count) in &found.buckets {
+            @let label = label(*bound);
             tr {
                 th scope="row" { (label) }
                 td .right { (number(*count)) }
@@ -138,8 +138,17 @@ fn differences(buckets: &[(String, u64)]) -> Markup {
         }
     };
     html! {
-        p .muted { "Comparisons by this process since its start, by the absolute difference." }
+        p .muted { "Comparisons by all processes since " (time(found.since)) " (UTC; the last " (HOURS) " hours), by the absolute difference." }
         (table("Differences", &[Column::Text("Difference"), Column::Number("Comparisons"), Column::Text("Share")], &rows))
+    }
+}
+
+/// The differences that a bucket counts, up to its bound.
+fn label(bound: f64) -> String {
+    match bound {
+        0.0 => "none".to_owned(),
+        bound if bound.is_infinite() => "more".to_owned(),
+        bound => format!("up to {}", number(bound as u64)),
     }
 }
 

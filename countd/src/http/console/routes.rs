@@ -4,6 +4,7 @@ use super::{audit, dead, entity, guard, login, overview, reconciliation, schemas
 use crate::http::app::App;
 use crate::log;
 use crate::maintenance::{progress, storage};
+use crate::monitor::differences;
 use crate::query;
 use crate::redis::permissions::Permissions;
 use crate::redis::processes::CONSUMER_PERMISSIONS;
@@ -39,5 +40,6 @@ pub fn console_permissions() -> Permissions {
         .and(query::audit::required_permissions())
         .and(progress::required_permissions())
         .and(storage::recorded_permissions())
+        .and(differences::reader_permissions())
         .and(Permissions::of_commands(CONSUMER_PERMISSIONS))
 }
