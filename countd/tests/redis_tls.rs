@@ -14,12 +14,15 @@ use std::process::Output;
 const LOG: &str = "[log]\npartitions = 16\n";
 
 /// A server with TLS on a second port. `None` if it was built without TLS, which is possible for a server that the tests are told to use.
-struct TlsServer {
-    server: Server,
+pub struct TlsServer {
+    pub server: Server,
+    /// The port with TLS.
+    pub port: u16,
     url: String,
 }
 
-fn start(builder: Builder, ca: &Path, files: &Files, clients: &str) -> Option<TlsServer> {
+/// Starts a server with a certificate. `clients` says whether it requires certificates of clients.
+pub fn start(builder: Builder, ca: &Path, files: &Files, clients: &str) -> Option<TlsServer> {
     let port = free_port();
     let builder = builder
         .config(&format!("tls-port {port}"))
@@ -30,6 +33,7 @@ fn start(builder: Builder, ca: &Path, files: &Files, clients: &str) -> Option<Tl
     match builder.try_start() {
         Ok(server) => Some(TlsServer {
             server,
+            port,
             url: format!("rediss://127.0.0.1:{port}/"),
         }),
         Err(log) if std::env::var_os("COUNTINT_SERVER").is_some() => {
@@ -42,12 +46,17 @@ fn start(builder: Builder, ca: &Path, files: &Files, clients: &str) -> Option<Tl
 
 /// The settings of connections.
 fn tls(ca: &Path, client: Option<&Files>) -> String {
+    connections(ca, client) + LOG
+}
+
+/// The section of the configuration with the certificates.
+pub fn connections(ca: &Path, client: Option<&Files>) -> String {
     let mut text = format!("[redis.tls]\nca_file = \"{}\"\n", ca.display());
     if let Some(files) = client {
         let (cert, key) = (files.cert.display(), files.key.display());
         text += &format!("cert_file = \"{cert}\"\nkey_file = \"{key}\"\n");
     }
-    text + LOG
+    text
 }
 
 fn environment(url: &str) -> Vec<(std::ffi::OsString, std::ffi::OsString)> {
@@ -109,7 +118,7 @@ fn events_count_in_a_cluster_over_tls() {
     let cluster = Server::builder()
         .config("cluster-enabled yes")
         .config("tls-cluster yes");
-    let Some(TlsServer { server, url }) = start(cluster, &ca, &files, "no") else {
+    let Some(TlsServer { server, url, .. }) = start(cluster, &ca, &files, "no") else {
         return;
     };
     server.client().ok("CLUSTER ADDSLOTSRANGE 0 16383");
@@ -167,7 +176,7 @@ fn a_client_certificate_is_sent_to_servers_that_require_one() {
     let ca = authority.write(&dir.path().join("ca.crt"));
     let files = authority.issue(dir.path(), "127.0.0.1");
     let own = authority.issue(dir.path(), "countd");
-    let Some(TlsServer { server, url }) = start(Server::builder(), &ca, &files, "yes") else {
+    let Some(TlsServer { server, url, .. }) = start(Server::builder(), &ca, &files, "yes") else {
         return;
     };
     assert_refused(&check(&url, &tls(&ca, None)), "cannot connect to Redis");
