@@ -2,6 +2,7 @@
 
 mod failures;
 mod kills;
+mod monitor;
 mod order;
 mod poison;
 mod settings;

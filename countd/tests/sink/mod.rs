@@ -3,6 +3,7 @@
 mod changes;
 mod fill;
 mod kills;
+mod monitor;
 mod permissions;
 mod retention;
 mod sharing;

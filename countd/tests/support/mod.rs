@@ -8,6 +8,7 @@ mod drain;
 pub mod invariants;
 pub mod kafka;
 mod link;
+pub mod monitored;
 pub mod operations;
 mod pause;
 mod process;
