@@ -205,7 +205,7 @@ fn labels_that_a_metric_does_not_have_are_noticed() {
         unknown_labels(&Query { expr, legend }, &exposed)
     };
     let right = "sum by (x, job) (rate(countd_a{job=\"a\",y!~\"b.*\"}[1m])) / on(x) countd_b";
-    assert_eq!(unknown(right, "{{x}} of {{ instance }}"), set(&[]));
+    assert_eq!(unknown(right, "{{x}} of {{ job }}"), set(&[]));
     assert_eq!(unknown("countd_b{x=\"1\"} > countd_a", ""), set(&["x"]));
     assert_eq!(unknown("sum by (nod) (countd_a)", ""), set(&["nod"]));
     assert_eq!(unknown("max without (z) (countd_a)", ""), set(&["z"]));
