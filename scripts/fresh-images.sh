@@ -121,9 +121,12 @@ try_images() {
     redis=$!
     until_within 60 "the image of Redis is healthy" run_image redis "${environment[@]}" -- redis-healthy
     build_stage countd
+    # As Compose mounts a secret.
+    mkdir -p "$WORK/image-countd/run/secrets"
+    echo '[{"name":"test","token":"a-token-for-tests-alone","rights":["read"]}]' >"$WORK/image-countd/run/secrets/countd_tokens"
     make_read_only "$WORK/image-countd"
     environment=("${IMAGE_ENVIRONMENT[@]}" COUNTD_REDIS__URL=redis://:from-the-test@127.0.0.1:6379/
-        COUNTD_AUTH__TOKENS='[{name="test",token="a-token-for-tests-alone",rights=["read"]}]')
+        COUNTD_AUTH__TOKENS_FILE=/run/secrets/countd_tokens)
     image_command countd "${environment[@]}" -- "$IMAGE_ENTRYPOINT"
     "${IMAGE_RUN[@]}" </dev/null >"$WORK/countd.log" 2>&1 &
     countd=$!

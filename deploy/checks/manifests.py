@@ -1,9 +1,11 @@
-"""Usage: manifests.py check | compose SERVICE | kubernetes FILE
+"""Usage: manifests.py check | compose SERVICE DIRECTORY | kubernetes DIRECTORY
 
 check: the Kubernetes manifests and the compose file fit each other, the container file and the configurations.
-compose SERVICE: prints the environment of a service, with the variables of this environment, one NAME=VALUE a line.
-kubernetes FILE: writes countd.toml of the ConfigMap to FILE and prints the environment of the container countd in the same way. The keys of
-the Secret are variables of this environment: SECRET_REDIS_PASSWORD is redis-password.
+compose SERVICE DIRECTORY: prints the environment of a service, with the variables of this environment, one NAME=VALUE a line. Paths of secrets are
+those of files in DIRECTORY, which takes the place of deploy/.
+kubernetes DIRECTORY: prints the environment of the container countd in the same way. Below DIRECTORY it writes the files that are mounted, as
+Kubernetes does: each is a link into the directory to which ..data is a link. The keys of the Secret are variables of this environment:
+SECRET_REDIS_PASSWORD is redis-password.
 """
 
 import os
@@ -14,7 +16,18 @@ from pathlib import Path
 import yaml
 
 DEPLOY = Path(__file__).resolve().parent.parent
+# The Secret that the operator creates.
+SECRET = "countint"
+# Where Compose mounts secrets.
+SECRETS = "/run/secrets/"
 problems = []
+
+
+class Key(str):
+    """A key of the Secret."""
+
+    def value(self):
+        return os.environ["SECRET_" + self.replace("-", "_").upper()]
 
 
 def require(condition, problem):
@@ -84,7 +97,50 @@ def check_mounts(manifests, name, pod, spec, container):
     for mount in container.get("volumeMounts", []):
         require(mount["name"] in claims | set(volumes), f"{name} has no volume {mount['name']}")
     for volume in volumes.values():
-        require(("ConfigMap", volume["configMap"]["name"]) in manifests, f"{name}: no {volume}")
+        if "secret" in volume:
+            check_secret(name, volume["secret"], pod["securityContext"])
+        else:
+            require(("ConfigMap", volume["configMap"]["name"]) in manifests, f"{name}: no {volume}")
+    mounted = mounted_files(manifests, pod, container)
+    for variable in container.get("env", []):
+        require("TOKENS" not in variable["name"] or "value" in variable, f"{name}: {variable['name']} cannot be replaced without a restart")
+        if is_file(variable["name"]):
+            require(variable["value"] in mounted, f"{name}: {variable} is none of {sorted(mounted)}")
+    for mount in container.get("volumeMounts", []):
+        require("subPath" not in mount, f"{name}: {mount} would not follow changes")
+
+
+def check_secret(name, secret, security):
+    """A volume with keys of the Secret, which the process alone can read."""
+    require(secret["secretName"] == SECRET, f"{name}: no Secret {secret['secretName']}")
+    keys = {item["key"] for item in secret["items"]}
+    require(keys <= documented_keys(), f"{name}: {keys} are not on the page")
+    is_private = secret["defaultMode"] == 0o440 and security["fsGroup"] == security["runAsGroup"]
+    require(is_private, f"{name} cannot read the Secret, or others can")
+
+
+def documented_keys():
+    """The keys with which docs/countd/deploy.md creates the Secret."""
+    page = (DEPLOY.parent / "docs/countd/deploy.md").read_text()
+    return set(re.findall(r"--from-(?:literal|file)=([\w-]+)=", page))
+
+
+def is_file(variable):
+    return variable == "COUNTD_CONFIG" or variable.endswith("_FILE")
+
+
+def mounted_files(manifests, pod, container):
+    """The content of each file that a container has by its mounts, or the key of the Secret that it is, by path."""
+    volumes = {one["name"]: one for one in pod.get("volumes", [])}
+    files = {}
+    for mount in container.get("volumeMounts", []):
+        volume = volumes.get(mount["name"], {})
+        if "configMap" in volume:
+            found = manifests["ConfigMap", volume["configMap"]["name"]]["data"]
+        else:
+            found = {item["path"]: Key(item["key"]) for item in volume.get("secret", {}).get("items", [])}
+        files.update({f"{mount['mountPath']}/{name}": content for name, content in found.items()})
+    return files
 
 
 def check_kubernetes():
@@ -125,6 +181,16 @@ def check_compose():
     require("ports" not in services["redis"], "compose publishes Redis")
     check_kafka(services)
     scraped = yaml.safe_load((DEPLOY / "prometheus/prometheus.yml").read_text())["scrape_configs"]
+    read = {"prometheus": [job["authorization"]["credentials_file"] for job in scraped]}
+    for name, service in services.items():
+        environment = service.get("environment", {})
+        require("COUNTD_AUTH__TOKENS" not in environment, f"compose: tokens of {name} cannot be replaced without a restart")
+        read.setdefault(name, []).extend(value for variable, value in environment.items() if is_file(variable))
+        secrets = service.get("secrets", [])
+        for path in read[name]:
+            require(path.removeprefix(SECRETS) in secrets, f"compose: {name} has no {path}")
+        for secret in secrets:
+            require("file" in compose()["secrets"].get(secret, {}), f"compose: {secret} is no file")
     targets = [target for job in scraped for config in job["static_configs"] for target in config["targets"]]
     require(targets == ["countd:8090"] and "\nEXPOSE 8090\n" in stages["countd"], f"Prometheus scrapes {targets}")
 
@@ -152,20 +218,37 @@ def interpolate(text):
     return re.sub(r"\$\{(\w+)(?::\?[^}]*|:-([^}]*))?\}", value, text)
 
 
-def compose_environment(service):
+def compose_environment(service, directory):
+    files = {name: one["file"] for name, one in compose()["secrets"].items()}
     for name, value in compose()["services"][service]["environment"].items():
+        if value.startswith(SECRETS):
+            value = str(Path(directory) / files[value.removeprefix(SECRETS)])
         print(f"{name}={interpolate(value)}")
 
 
-def kubernetes_environment(file):
+def write_mounted(files, directory):
+    for path, content in files.items():
+        file = Path(directory + path)
+        data = file.parent / "..first"
+        data.mkdir(parents=True, exist_ok=True)
+        (data / file.name).write_text(content.value() if isinstance(content, Key) else content)
+        for link, to in [(file.parent / "..data", data.name), (file, f"..data/{file.name}")]:
+            if not link.is_symlink():
+                link.symlink_to(to)
+
+
+def kubernetes_environment(directory):
     manifests = objects()
-    Path(file).write_text(manifests["ConfigMap", "countd"]["data"]["countd.toml"])
+    pod = manifests["Deployment", "countd"]["spec"]["template"]["spec"]
+    [container] = pod["containers"]
+    write_mounted(mounted_files(manifests, pod, container), directory)
     values = {}
-    for one in manifests["Deployment", "countd"]["spec"]["template"]["spec"]["containers"][0]["env"]:
+    for one in container["env"]:
         value = one.get("value")
         if value is None:
-            key = one["valueFrom"]["secretKeyRef"]["key"]
-            value = os.environ["SECRET_" + key.replace("-", "_").upper()]
+            value = Key(one["valueFrom"]["secretKeyRef"]["key"]).value()
+        if is_file(one["name"]):
+            value = directory + value
         # Kubernetes replaces $(NAME) by the value of a variable before it.
         values[one["name"]] = re.sub(r"\$\((\w+)\)", lambda found: values[found.group(1)], value)
     for name, value in values.items():
@@ -177,10 +260,10 @@ if __name__ == "__main__":
         case ["check"]:
             check_kubernetes()
             check_compose()
-        case ["compose", service]:
-            compose_environment(service)
-        case ["kubernetes", file]:
-            kubernetes_environment(file)
+        case ["compose", service, directory]:
+            compose_environment(service, directory)
+        case ["kubernetes", directory]:
+            kubernetes_environment(directory)
         case _:
             sys.exit(__doc__)
     if problems:
