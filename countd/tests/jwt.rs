@@ -1,6 +1,7 @@
 //! JSON Web Tokens: a client acts for the user of its token only.
 
 use crate::support::{Api, Countd, Response, Settings, metric, on_note, run, set_schema, with};
+use crate::tokens::replace_secretly;
 use countint_tests::env::TempDir;
 use countint_tests::{Server, wait_until};
 use jsonwebtoken::jwk::Jwk;
@@ -8,7 +9,8 @@ use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
 use serde_json::{Value as Json, json};
 use std::fs;
 use std::path::Path;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::thread;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 const SECRET: &[u8] = b"a secret of tests alone, of 32 bytes and more";
 
@@ -276,6 +278,51 @@ fn changed_keys_are_read_again() {
         assert_eq!(status(&new), 200, "{text}");
     }
     assert_eq!(deployment.server.client().run("PING"), "PONG");
+}
+
+/// Only the signal tells that the files have changed: their lengths and times have not.
+#[test]
+fn keys_are_read_again_at_sighup() {
+    let deployment = start();
+    let (countd, dir) = (&deployment.countd, deployment.dir.path());
+    let status = |token: &str| with_token(countd, token).get("/counter/note/1").0;
+    let old_secret = hs256(&claims("42"));
+    let other = SECRET.to_ascii_uppercase();
+    let key = EncodingKey::from_secret(&other);
+    let new_secret = sign(&key, Algorithm::HS256, None, &claims("42"));
+    let jwks = dir.join("jwks.json");
+    let set = |key: &EncodingKey| json!({ "keys": [jwk(key, Algorithm::ES256, "ec-1")] });
+    let of = |key: &EncodingKey| sign(key, Algorithm::ES256, Some("ec-1"), &claims("42"));
+    let (old_key, new_key) = (of(&ec()), of(&next_ec()));
+    write_jwks(&jwks, &[jwk(&ec(), Algorithm::ES256, "ec-1")]);
+    let of_rsa = sign(&rsa(), Algorithm::RS256, Some("rsa-1"), &claims("42"));
+    wait_until("the set has one key", || status(&of_rsa) == 401);
+    assert_eq!([&old_secret, &old_key].map(|token| status(token)), [200; 2]);
+
+    let secret = dir.join("secret");
+    replace_secretly(
+        &secret,
+        &String::from_utf8_lossy(&[&other, &b"\n"[..]].concat()),
+    );
+    replace_secretly(&jwks, &set(&next_ec()).to_string());
+    // Longer than the interval of checks.
+    thread::sleep(Duration::from_secs(2));
+    assert_eq!([&old_secret, &old_key].map(|token| status(token)), [200; 2]);
+    countd.signal("HUP");
+    wait_until("the new keys are valid", || {
+        [&new_secret, &new_key]
+            .iter()
+            .all(|token| status(token) == 200)
+    });
+    assert_eq!([&old_secret, &old_key].map(|token| status(token)), [401; 2]);
+
+    // An invalid file that only the signal tells of keeps the keys.
+    replace_secretly(&secret, &" ".repeat(other.len() + 1));
+    let errors = || countd.log().matches("the old keys stay").count();
+    assert_eq!(errors(), 0);
+    countd.signal("HUP");
+    wait_until("the file is refused", || errors() > 0);
+    assert_eq!([&new_secret, &new_key].map(|token| status(token)), [200; 2]);
 }
 
 #[test]

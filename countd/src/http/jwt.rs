@@ -2,17 +2,19 @@
 //!
 //! Each key has one algorithm, which the token must name: HS256 for the secret, RS256 for RSA keys, ES256 for P-256 keys.
 
-use super::files::{self, CHECK_INTERVAL, FileVersion};
+use super::files;
 use crate::domain::config::JwtConfig;
 use crate::domain::ids::Id;
+use arc_swap::{ArcSwap, Guard};
 use jsonwebtoken::errors::Error as JwtError;
 use jsonwebtoken::jwk::{
     AlgorithmParameters, EllipticCurve, Jwk, JwkSet, KeyAlgorithm, PublicKeyUse,
 };
 use jsonwebtoken::{Algorithm, DecodingKey, Header, Validation, decode, decode_header};
 use serde::Deserialize;
+use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError, RwLock, Weak};
+use std::sync::Arc;
 
 /// The minimum length of the secret, as RFC 7518 requires.
 const MIN_SECRET_BYTES: usize = 32;
@@ -20,7 +22,7 @@ const MIN_SECRET_BYTES: usize = 32;
 /// Verifies tokens.
 pub struct JwtVerifier {
     config: JwtConfig,
-    keys: RwLock<Arc<KeySet>>,
+    keys: ArcSwap<KeySet>,
 }
 
 /// Why the keys could not be read.
@@ -28,7 +30,7 @@ pub struct JwtVerifier {
 pub enum KeyFileError {
     /// The file cannot be read.
     #[error("{0}: {1}")]
-    Io(PathBuf, std::io::Error),
+    Io(PathBuf, io::Error),
     /// The file is not a JWK Set.
     #[error("{0}: not a JWK Set: {1}")]
     Json(PathBuf, serde_json::Error),
@@ -41,13 +43,16 @@ pub enum KeyFileError {
     /// The secret is too short.
     #[error("{0}: the secret has fewer than {MIN_SECRET_BYTES} bytes")]
     ShortSecret(PathBuf),
+    /// The process cannot handle signals.
+    #[error("cannot handle SIGHUP: {0}")]
+    Signal(#[from] io::Error),
 }
 
 /// The keys of the files.
 struct KeySet {
     keys: Vec<Key>,
-    /// What the files were when they were read.
-    versions: [FileVersion; 2],
+    /// What the files contained, to notice changes.
+    contents: Vec<Vec<u8>>,
 }
 
 /// A key with its algorithm.
@@ -69,25 +74,37 @@ struct Claims {
 }
 
 impl JwtVerifier {
-    /// Reads the keys. Must be called in a Tokio runtime: a background task reads changed files again. Returns `None` if no file is
-    /// configured.
+    /// Reads the keys. Must be called in a Tokio runtime: a background task reads changed files again, and all files at SIGHUP. Returns `None` if
+    /// no file is configured.
     ///
     /// # Errors
-    /// A file cannot be read, or has no valid key.
+    /// A file cannot be read, or has no valid key, or the process cannot handle signals.
     pub fn start(config: &JwtConfig) -> Result<Option<Arc<JwtVerifier>>, KeyFileError> {
         if !config.is_enabled() {
             return Ok(None);
         }
-        let keys = RwLock::new(Arc::new(KeySet::read(config)?));
-        let config = config.clone();
-        let verifier = Arc::new(JwtVerifier { config, keys });
-        tokio::spawn(reload(Arc::downgrade(&verifier)));
+        let files = [&config.jwks_file, &config.hs256_secret_file];
+        let files = files
+            .into_iter()
+            .filter(|file| !file.as_os_str().is_empty());
+        let verifier = Arc::new(JwtVerifier {
+            keys: ArcSwap::from_pointee(KeySet::read(config)?),
+            config: config.clone(),
+        });
+        files::watch(
+            files.cloned().collect(),
+            &verifier,
+            |verifier: &JwtVerifier| {
+                if let Err(error) = verifier.reload() {
+                    tracing::error!(%error, "cannot read the keys of tokens: the old keys stay");
+                }
+            },
+        )?;
         Ok(Some(verifier))
     }
 
-    fn keys(&self) -> Arc<KeySet> {
-        let keys = self.keys.read().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(&keys)
+    fn keys(&self) -> Guard<Arc<KeySet>> {
+        self.keys.load()
     }
 
     /// The user of a token; `None` if the token is invalid.
@@ -120,38 +137,15 @@ impl JwtVerifier {
         validation
     }
 
-    /// Reads the files again if they have changed. If a file is invalid, the keys stay.
-    fn reload_if_changed(&self) {
-        let current = self.keys();
-        if versions(&self.config) == current.versions {
-            return;
+    /// Replaces the keys by those of the files as they are now.
+    fn reload(&self) -> Result<(), KeyFileError> {
+        let keys = KeySet::read(&self.config)?;
+        if keys.contents != self.keys().contents {
+            tracing::info!(keys = keys.keys.len(), "read the keys of tokens again");
+            self.keys.store(Arc::new(keys));
         }
-        match KeySet::read(&self.config) {
-            Ok(keys) => {
-                tracing::info!(keys = keys.keys.len(), "read the keys of tokens again");
-                let mut current = self.keys.write().unwrap_or_else(PoisonError::into_inner);
-                *current = Arc::new(keys);
-            }
-            Err(error) => {
-                tracing::error!(%error, "cannot read the keys of tokens: the old keys stay")
-            }
-        }
+        Ok(())
     }
-}
-
-/// Runs until the verifier is dropped.
-async fn reload(verifier: Weak<JwtVerifier>) {
-    loop {
-        tokio::time::sleep(CHECK_INTERVAL).await;
-        let Some(verifier) = verifier.upgrade() else {
-            return;
-        };
-        verifier.reload_if_changed();
-    }
-}
-
-fn versions(config: &JwtConfig) -> [FileVersion; 2] {
-    [&config.jwks_file, &config.hs256_secret_file].map(|file| files::version(file))
 }
 
 impl KeySet {
@@ -174,26 +168,19 @@ impl KeySet {
     }
 
     fn read(config: &JwtConfig) -> Result<KeySet, KeyFileError> {
-        // Taken first: a change during the read is noticed by the next check.
-        let versions = versions(config);
-        let mut keys = Vec::new();
+        let (mut keys, mut contents) = (Vec::new(), Vec::new());
         let (jwks, secret) = (&config.jwks_file, &config.hs256_secret_file);
         if !jwks.as_os_str().is_empty() {
-            keys.extend(read_jwks(jwks)?);
+            let bytes = read(jwks)?;
+            keys.extend(jwks_keys(jwks, &bytes)?);
+            contents.push(bytes);
         }
         if !secret.as_os_str().is_empty() {
             let bytes = read(secret)?;
-            let bytes = bytes.trim_ascii_end();
-            if bytes.len() < MIN_SECRET_BYTES {
-                return Err(KeyFileError::ShortSecret(secret.clone()));
-            }
-            keys.push(Key {
-                id: None,
-                algorithm: Algorithm::HS256,
-                key: DecodingKey::from_secret(bytes),
-            });
+            keys.push(secret_key(secret, &bytes)?);
+            contents.push(bytes);
         }
-        Ok(KeySet { keys, versions })
+        Ok(KeySet { keys, contents })
     }
 }
 
@@ -201,8 +188,22 @@ fn read(file: &Path) -> Result<Vec<u8>, KeyFileError> {
     std::fs::read(file).map_err(|error| KeyFileError::Io(file.to_owned(), error))
 }
 
-fn read_jwks(file: &Path) -> Result<Vec<Key>, KeyFileError> {
-    let set: JwkSet = serde_json::from_slice(&read(file)?)
+/// The key of a secret. White space at its end is ignored.
+fn secret_key(file: &Path, bytes: &[u8]) -> Result<Key, KeyFileError> {
+    let secret = bytes.trim_ascii_end();
+    if secret.len() < MIN_SECRET_BYTES {
+        return Err(KeyFileError::ShortSecret(file.to_owned()));
+    }
+    Ok(Key {
+        id: None,
+        algorithm: Algorithm::HS256,
+        key: DecodingKey::from_secret(secret),
+    })
+}
+
+/// The keys of a JWK Set.
+fn jwks_keys(file: &Path, bytes: &[u8]) -> Result<Vec<Key>, KeyFileError> {
+    let set: JwkSet = serde_json::from_slice(bytes)
         .map_err(|error| KeyFileError::Json(file.to_owned(), error))?;
     let mut keys = Vec::new();
     for jwk in &set.keys {

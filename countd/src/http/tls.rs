@@ -1,11 +1,11 @@
 //! TLS of the listeners: the certificate of `[http.tls]`, which can be replaced while the process runs.
 
-use super::files::Watch;
+use super::files;
 use crate::domain::config::HttpTlsConfig;
 use arc_swap::ArcSwap;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::pki_types::pem::{self, PemObject};
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -57,8 +57,12 @@ impl Tls {
             settings: settings.clone(),
             current: ArcSwap::from_pointee(Loaded::read(settings)?),
         });
-        let watch = Watch::start(vec![settings.cert_file.clone(), settings.key_file.clone()])?;
-        tokio::spawn(reload(Arc::downgrade(&tls), watch));
+        let files = vec![settings.cert_file.clone(), settings.key_file.clone()];
+        files::watch(files, &tls, |tls: &Tls| {
+            if let Err(error) = tls.reload() {
+                tracing::error!(%error, "cannot read the certificate again: the old one stays");
+            }
+        })?;
         Ok(Some(tls))
     }
 
@@ -75,19 +79,6 @@ impl Tls {
         // Always: the key can change without its certificate.
         self.current.store(Arc::new(loaded));
         Ok(())
-    }
-}
-
-/// Runs until the listener is closed.
-async fn reload(tls: Weak<Tls>, mut watch: Watch) {
-    loop {
-        watch.changed().await;
-        let Some(tls) = tls.upgrade() else {
-            return;
-        };
-        if let Err(error) = tls.reload() {
-            tracing::error!(%error, "cannot read the certificate again: the old one stays");
-        }
     }
 }
 

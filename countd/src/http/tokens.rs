@@ -1,10 +1,10 @@
 //! The static tokens, which can be replaced while the process runs.
 
-use super::files::Watch;
+use super::files;
 use crate::domain::config::{Config, ConfigError, Token};
 use arc_swap::{ArcSwap, Guard};
 use std::io;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 /// The accepted static tokens.
 pub struct Tokens(ArcSwap<Vec<Token>>);
@@ -21,8 +21,12 @@ impl Tokens {
             let files = [config.file.as_ref(), Some(&config.auth.tokens_file)];
             let files = files.into_iter().flatten();
             let files = files.filter(|file| !file.as_os_str().is_empty());
-            let watch = Watch::start(files.cloned().collect())?;
-            tokio::spawn(reload(Arc::downgrade(&tokens), Arc::clone(config), watch));
+            let config = Arc::clone(config);
+            files::watch(files.cloned().collect(), &tokens, move |tokens: &Tokens| {
+                if let Err(error) = tokens.reload(&config) {
+                    tracing::error!(%error, "cannot read the tokens again: the old tokens stay");
+                }
+            })?;
         }
         Ok(tokens)
     }
@@ -40,18 +44,5 @@ impl Tokens {
             self.0.store(Arc::new(tokens));
         }
         Ok(())
-    }
-}
-
-/// Runs until the tokens are dropped.
-async fn reload(tokens: Weak<Tokens>, config: Arc<Config>, mut watch: Watch) {
-    loop {
-        watch.changed().await;
-        let Some(tokens) = tokens.upgrade() else {
-            return;
-        };
-        if let Err(error) = tokens.reload(&config) {
-            tracing::error!(%error, "cannot read the tokens again: the old tokens stay");
-        }
     }
 }
