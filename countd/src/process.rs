@@ -72,7 +72,7 @@ pub async fn run(config: Arc<Config>, roles: Roles) -> Result<(), Box<dyn Error>
         listen_operational(
             &mut tasks,
             &config,
-            (&mut socket, address),
+            (&mut socket, "consumer.listen", address),
             (&store, &health, &metrics),
             &stopping,
         )
@@ -144,7 +144,7 @@ pub async fn run(config: Arc<Config>, roles: Roles) -> Result<(), Box<dyn Error>
         listen_operational(
             &mut tasks,
             &config,
-            (&mut socket, address),
+            (&mut socket, "relay.listen", address),
             (&store, &health, &metrics),
             &stopping,
         )
@@ -169,7 +169,7 @@ pub async fn run(config: Arc<Config>, roles: Roles) -> Result<(), Box<dyn Error>
         listen_operational(
             &mut tasks,
             &config,
-            (&mut socket, address),
+            (&mut socket, "sink.listen", address),
             (&store, &health, &metrics),
             &stopping,
         )
@@ -193,10 +193,7 @@ pub async fn run(config: Arc<Config>, roles: Roles) -> Result<(), Box<dyn Error>
         let data = (store, topic);
         let router = http::router(&config, data, health, metrics.clone(), stopping.clone())?;
         let listener = bind(&mut socket, config.http.listen).await?;
-        // systemd can pass another address than that of the configuration.
-        config
-            .http
-            .check_address(listener.local_addr()?.ip(), &config.auth)?;
+        check_address(&config, "http.listen", &listener)?;
         listen(&mut tasks, &config, listener, router, &stopping)?;
     }
     tasks.spawn(maintain_metrics(metrics, stopping.clone()));
@@ -268,7 +265,7 @@ async fn start(member: &mut ProcessMember) -> Result<(), ConnectError> {
 async fn listen_operational(
     tasks: &mut JoinSet<Result<(), String>>,
     config: &Arc<Config>,
-    (socket, address): (&mut PassedSocket, Option<SocketAddr>),
+    (socket, setting, address): (&mut PassedSocket, &str, Option<SocketAddr>),
     (store, health, metrics): (&Store, &Health, &Scrape),
     stopping: &watch::Receiver<bool>,
 ) -> Result<(), Box<dyn Error>> {
@@ -283,7 +280,18 @@ async fn listen_operational(
         stopping.clone(),
     )?;
     let listener = bind(socket, address).await?;
+    check_address(config, setting, &listener)?;
     listen(tasks, config, listener, router, stopping)
+}
+
+/// Checks that a listener needs no token, or that there are tokens: systemd can pass another address than that of the setting.
+fn check_address(
+    config: &Config,
+    setting: &str,
+    listener: &TcpListener,
+) -> Result<(), Box<dyn Error>> {
+    let address = listener.local_addr()?.ip();
+    Ok(config.auth.check_address(setting, address)?)
 }
 
 /// Takes the socket that systemd passed, or binds the address.

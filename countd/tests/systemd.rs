@@ -246,11 +246,15 @@ fn sockets_that_countd_cannot_use_are_refused() {
 
 #[test]
 fn a_socket_that_other_machines_reach_needs_tokens() {
-    let (server, manager) = (Server::start(), Manager::new());
-    let open = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).expect("a free port");
-    let mut service = manager.start(&server, "all", (OwnedFd::from(open), 1));
-    let status = service.end();
-    assert_eq!(status.code(), Some(1), "{}", manager.log());
-    let problem = "auth.allow_anonymous = true";
-    assert!(manager.log().contains(problem), "{}", manager.log());
+    let server = Server::start();
+    for (command, setting) in [("all", "http.listen"), ("consume", "consumer.listen")] {
+        let manager = Manager::new();
+        let open = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).expect("a free port");
+        let mut service = manager.start(&server, command, (OwnedFd::from(open), 1));
+        let status = service.end();
+        assert_eq!(status.code(), Some(1), "{}", manager.log());
+        for problem in [setting, "auth.allow_anonymous = true"] {
+            assert!(manager.log().contains(problem), "{}", manager.log());
+        }
+    }
 }

@@ -100,12 +100,16 @@ fn other_machines_need_a_token_unless_the_configuration_says_otherwise() {
         let output = run(&server, config, &["check"]);
         String::from_utf8_lossy(&output.stderr).into_owned()
     };
-    let listen = "[http]\nlisten = \"0.0.0.0:8090\"\n";
-    let errors = check(listen);
-    assert!(errors.contains("auth.allow_anonymous = true"), "{errors}");
     let token = "[auth]\ntokens = [{ token = \"a-long-enough-token\", rights = [\"read\"] }]\n";
-    for more in [token, "[auth]\nallow_anonymous = true\n"] {
-        let errors = check(&format!("{listen}{more}"));
-        assert!(!errors.contains("http.listen"), "{errors}");
+    for section in ["http", "consumer", "relay", "sink"] {
+        let listen = format!("[{section}]\nlisten = \"0.0.0.0:8090\"\n");
+        let (setting, errors) = (format!("{section}.listen"), check(&listen));
+        let is_refused =
+            errors.contains(&setting) && errors.contains("auth.allow_anonymous = true");
+        assert!(is_refused, "{errors}");
+        for more in [token, "[auth]\nallow_anonymous = true\n"] {
+            let errors = check(&format!("{listen}{more}"));
+            assert!(!errors.contains(&setting), "{errors}");
+        }
     }
 }

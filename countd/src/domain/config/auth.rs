@@ -4,6 +4,7 @@ use super::error::{ConfigError, invalid};
 use crate::domain::ids::Name;
 use serde::Deserialize;
 use std::collections::BTreeSet;
+use std::net::IpAddr;
 use std::path::PathBuf;
 
 /// The maximum of `auth.jwt.leeway_seconds`.
@@ -58,6 +59,20 @@ impl AuthConfig {
     /// Whether requests need a token.
     pub fn is_enabled(&self) -> bool {
         !self.tokens.is_empty() || self.jwt.is_enabled()
+    }
+
+    /// Whether a process may listen on an address, which `setting` configures: without tokens, every client may do everything that it serves.
+    ///
+    /// # Errors
+    /// The address is not of the loopback, there are no tokens, and the configuration does not permit it.
+    pub fn check_address(&self, setting: &str, address: IpAddr) -> Result<(), ConfigError> {
+        // An IPv4 address can be written as an IPv6 address.
+        let is_local = address.to_canonical().is_loopback();
+        if is_local || self.is_enabled() || self.allow_anonymous {
+            return Ok(());
+        }
+        let problem = "other machines could do everything that this address serves without a token: configure auth.tokens or auth.jwt, or set auth.allow_anonymous = true";
+        Err(invalid(setting, problem))
     }
 
     /// Adds the tokens of the file.

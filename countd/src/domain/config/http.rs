@@ -4,7 +4,7 @@ use super::auth::AuthConfig;
 use super::error::{ConfigError, invalid};
 use super::tls::check_pair;
 use serde::Deserialize;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -85,20 +85,6 @@ impl HttpConfig {
         Duration::from_millis(self.drain_ms)
     }
 
-    /// Whether the API may be served at an address: without tokens, every client may do everything.
-    ///
-    /// # Errors
-    /// The address is not of the loopback, there are no tokens, and the configuration does not permit it.
-    pub fn check_address(&self, address: IpAddr, auth: &AuthConfig) -> Result<(), ConfigError> {
-        // An IPv4 address can be written as an IPv6 address.
-        let is_local = address.to_canonical().is_loopback();
-        if !is_local && !auth.is_enabled() && !auth.allow_anonymous {
-            let problem = "other machines could do everything without a token: configure auth.tokens or auth.jwt, or set auth.allow_anonymous = true";
-            return Err(invalid("http.listen", problem));
-        }
-        Ok(())
-    }
-
     pub(super) fn validate(&self, auth: &AuthConfig) -> Result<(), ConfigError> {
         if self.max_bodies_bytes < self.max_body_bytes.max(MIN_BODIES) {
             let problem =
@@ -115,7 +101,7 @@ impl HttpConfig {
                 format!("must be at most {MAX_DRAIN}"),
             ));
         }
-        self.check_address(self.listen.ip(), auth)?;
+        auth.check_address("http.listen", self.listen.ip())?;
         check_pair("http.tls", &self.tls.cert_file, &self.tls.key_file)?;
         self.cors.validate()
     }

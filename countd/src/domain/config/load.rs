@@ -194,6 +194,15 @@ impl Config {
             self.validate_demo()?;
         }
         self.auth.validate()?;
+        for (setting, address) in [
+            ("consumer.listen", self.consumer.listen),
+            ("relay.listen", self.relay.listen),
+            ("sink.listen", self.sink.listen),
+        ] {
+            if let Some(address) = address {
+                self.auth.check_address(setting, address.ip())?;
+            }
+        }
         self.limits.validate()?;
         self.reconcile.validate()?;
         self.hot.validate()?;

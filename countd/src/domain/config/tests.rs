@@ -68,6 +68,12 @@ fn errors_name_the_setting() {
             "http.listen: other machines",
         ),
         ("[http]\nlisten = \"[::]:80\"", "http.listen"),
+        (
+            "[consumer]\nlisten = \"0.0.0.0:80\"",
+            "consumer.listen: other machines",
+        ),
+        ("[relay]\nlisten = \"10.1.2.3:80\"", "relay.listen"),
+        ("[sink]\nlisten = \"[::]:80\"", "sink.listen"),
         ("[http]\nkeep_alive_seconds = 0", "http.keep_alive_seconds"),
         ("[http]\ndrain_ms = 600001", "http.drain_ms"),
         ("[http.tls]\ncert_file = \"a\"", "http.tls.key_file"),
@@ -247,8 +253,10 @@ fn other_machines_need_a_token_or_permission() {
         ("[::1]:80", ""),
         ("[::ffff:127.0.0.1]:80", ""),
     ] {
-        let text = format!("[http]\nlisten = \"{address}\"\n{auth}");
-        assert!(Config::parse(&text).is_ok(), "{text}");
+        for section in ["http", "consumer", "relay", "sink"] {
+            let text = format!("[{section}]\nlisten = \"{address}\"\n{auth}");
+            assert!(Config::parse(&text).is_ok(), "{text}");
+        }
     }
 }
 
