@@ -221,6 +221,7 @@ impl Members {
     /// The layout cannot be read.
     pub async fn add(&mut self, store: &Store, config: &Config) -> Result<(), ConnectError> {
         let mut member = ProcessMember::counting(store.clone(), config);
+        tracing::info!(process = member.id(), "sends heartbeats");
         match start(&mut member).await {
             // The task will send it again. The layout was read when the store connected.
             Err(error) if error.is_transient() => tracing::warn!(%error, "heartbeat failed"),

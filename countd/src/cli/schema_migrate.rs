@@ -4,7 +4,7 @@ use crate::cli::args::SchemaMigrateCommand;
 use crate::cli::error::CommandError;
 use countd::domain::config::Config;
 use countd::maintenance::reconcile::Context;
-use countd::maintenance::schema::{Goal, Outcome, Pair, SchemaMigration};
+use countd::maintenance::schema::{Behind, Goal, Outcome, Pair, SchemaMigration, Status};
 use countd::redis::store::Store;
 use countd::storage::catalog::Catalog;
 use serde::Serialize;
@@ -31,7 +31,6 @@ pub async fn run(
         (Some(percent), ..) => Goal::Percent(percent),
         (_, true, _) => Goal::Done,
         (.., true) => Goal::Rollback,
-        _ if command.status => Goal::Status,
         _ => Goal::Complete,
     };
     let pair = Pair {
@@ -47,9 +46,14 @@ pub async fn run(
     let (output, map) = (command.output, map.collect());
     let progress = output.progress();
     let migration = SchemaMigration::new(context, pair, map, command.sample, &progress);
-    let outcomes = migration.run(goal).await?;
+    if command.status {
+        let status = migration.status().await?;
+        progress.finish();
+        output.report(&status, |out| print_status(&title, &status, out))?;
+        return Ok(());
+    }
+    let migrations = migration.run(goal).await?;
     progress.finish();
-    let migrations = outcomes;
     let report = Report {
         migrations: &migrations,
     };
@@ -75,6 +79,40 @@ fn print(title: &str, outcomes: &[Outcome], out: &mut impl Write) -> io::Result<
             out,
             "{title}: {stage}, reads of {percent} % of the entities return the new schema ({}; columns of {columns}{changes}{view})",
             types.join(" ")
+        )?;
+    }
+    Ok(())
+}
+
+fn print_status(title: &str, status: &Status, out: &mut impl Write) -> io::Result<()> {
+    let Status {
+        migrations,
+        running,
+        epoch,
+        behind,
+    } = status;
+    print(title, migrations, out)?;
+    match running {
+        Some(pid) => writeln!(
+            out,
+            "a migration command with the process ID {pid} is running"
+        )?,
+        None => writeln!(out, "no migration command is running")?,
+    }
+    for next in migrations
+        .iter()
+        .filter_map(|outcome| outcome.next.as_ref())
+    {
+        writeln!(out, "next: {next}")?;
+    }
+    for Behind {
+        process,
+        epoch: followed,
+    } in behind
+    {
+        writeln!(
+            out,
+            "process {process} follows epoch {followed} of countd:layout, not {epoch}"
         )?;
     }
     Ok(())

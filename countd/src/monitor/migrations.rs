@@ -4,11 +4,13 @@ use super::samples::{Family, Samples};
 use crate::redis::store::Store;
 
 const SCHEMAS: &str = "countd_schema_migration_reads_ratio";
+const EPOCH: &str = "countd_layout_epoch";
 const STORAGE: &str = "countd_storage_migration";
 const UNFINISHED: &str = "countd_storage_unfinished";
 
 #[rustfmt::skip]
-pub const FAMILIES: [Family; 3] = [
+pub const FAMILIES: [Family; 4] = [
+    Family::gauge(EPOCH, "Epoch of the layout of the data that this process follows. A process with a lower one than others does not follow a migration"),
     Family::gauge(SCHEMAS, "Share of the entities whose reads return the new schema, of each migration of a schema that is under way, by its stage"),
     Family::gauge(STORAGE, "Always 1; the entity types whose counters a migration of the storage moves, and `user` for those of users"),
     Family::gauge(UNFINISHED, "Entity types whose counters a migration of the storage moves, plus 1 while an adoption converts data that was created without the module"),
@@ -18,6 +20,7 @@ pub const FAMILIES: [Family; 3] = [
 pub fn collect(store: &Store) -> Samples {
     let mut samples = Samples::default();
     let layout = store.layout();
+    samples.add(EPOCH, &[], layout.epoch as f64);
     let states = layout.all_schema_views().values().map(|views| &views.state);
     for state in states.filter(|state| state.stage.has_both()) {
         let labels = [

@@ -79,15 +79,25 @@ impl LiveProcess {
     }
 }
 
-/// Whether a live process follows an earlier epoch. A heartbeat of an earlier epoch expires later than the process has followed the
+/// The live processes that follow an earlier epoch. A heartbeat of an earlier epoch expires later than the process has followed the
 /// next one, so that the latest of a process counts.
-pub fn is_anyone_behind(live: &[LiveProcess], epoch: u64) -> bool {
+pub fn processes_behind(live: &[LiveProcess], epoch: u64) -> Vec<LiveProcess> {
     let mut latest: BTreeMap<&str, u64> = BTreeMap::new();
     for process in live {
         let latest = latest.entry(&process.id).or_default();
         *latest = process.epoch.max(*latest);
     }
-    latest.values().any(|followed| *followed < epoch)
+    let behind = latest.into_iter().filter(|(_, followed)| *followed < epoch);
+    let process = |(id, epoch): (&str, u64)| LiveProcess {
+        id: id.to_owned(),
+        epoch,
+    };
+    behind.map(process).collect()
+}
+
+/// Whether a live process follows an earlier epoch.
+pub fn is_anyone_behind(live: &[LiveProcess], epoch: u64) -> bool {
+    !processes_behind(live, epoch).is_empty()
 }
 
 /// The names of the live consumers.
@@ -313,7 +323,8 @@ mod tests {
             assert!(!is_anyone_behind(&live, 2));
             assert!(is_anyone_behind(&live, 3));
         }
-        assert!(is_anyone_behind(&[process("1-a", 1), process("2-b", 2)], 2));
+        let live = [process("1-a", 1), process("2-b", 2)];
+        assert_eq!(processes_behind(&live, 2), [process("1-a", 1)]);
         assert!(!is_anyone_behind(&[], 2));
     }
 

@@ -1,6 +1,8 @@
 //! Counters that differ from their facts.
 
-use super::{CONFIG, ROUNDS, Recording, of_redis, start, wait_until_collected};
+use super::{
+    CONFIG, ROUNDS, Recording, of_redis, start, start_schema_migration, wait_until_collected,
+};
 use crate::support::stores::adoptable;
 use crate::support::{Countd, Running, Settings, metric, on_note, set_schema};
 use countint_tests::{Clock, Server, reply, wait_until};
@@ -70,6 +72,25 @@ fn unfinished_migrations_are_noticed() {
     });
     recording.scrape(&[("countd", &countd)]);
     recording.assert_fires(&["CountdStorageMigrationUnfinished"], 1_460);
+}
+
+/// A migration of a schema that was killed and not resumed.
+#[test]
+fn unfinished_migrations_of_schemas_are_noticed() {
+    let server = Server::start();
+    let countd = Countd::start(&server, CONFIG);
+    let mut recording = Recording::default();
+    wait_until_collected(&countd);
+    recording.scrape(&[("countd", &countd)]);
+    let mut migrating = start_schema_migration(&server, CONFIG);
+    assert!(migrating.wait_for_step("waiting for all processes", 1));
+    migrating.kill();
+    wait_until("the process tells it", || {
+        let (_, text) = countd.api().try_get("/metrics").expect("a response");
+        text.contains("\ncountd_schema_migration_reads_ratio{")
+    });
+    recording.scrape(&[("countd", &countd)]);
+    recording.assert_fires(&["CountdSchemaMigrationUnfinished"], 1_460);
 }
 
 #[test]

@@ -9,7 +9,7 @@ mod recording;
 mod redis;
 
 use crate::support::kafka::{Mock, config};
-use crate::support::{Countd, Settings, metric, on_note, set_schema};
+use crate::support::{Countd, Running, Settings, metric, on_note, printed, run, set_schema};
 use countint_tests::{Server, env, wait_until};
 use recording::{Recording, promtool};
 use std::collections::BTreeSet;
@@ -35,6 +35,16 @@ const ROUNDS: &str =
 /// Starts a process.
 fn start(server: &Server, command: &'static str, config: &str) -> Countd {
     Countd::with(server, &Settings { command, config })
+}
+
+/// Starts a migration of the schema to one without reposts.
+fn start_schema_migration(server: &Server, config: &str) -> Running {
+    printed(&run(
+        server,
+        config,
+        &["schema", "set", "v2", "read", "like", "fav", "comment"],
+    ));
+    Running::start(server, config, &["schema", "migrate", "v1", "v2"])
 }
 
 /// The value of a metric of Redis.
@@ -116,8 +126,12 @@ fn rules_and_dashboard_use_only_metrics_of_a_real_process() {
     let server = Server::builder().append_only(true).start();
     // Those of a topic exist with Kafka as the log.
     let mock = Mock::start(TOPIC_PARTITIONS);
-    let countd = Countd::start(&server, &format!("{}{ROUNDS}", config_of(&mock, "")));
+    let config = format!("{}{ROUNDS}", config_of(&mock, ""));
+    let countd = Countd::start(&server, &config);
     wait_until_collected(&countd);
+    // Its metric exists while it is under way.
+    let (migrated, _, errors) = start_schema_migration(&server, &config).end();
+    assert!(migrated, "{errors}");
     // Histograms exist from their first sample on, and the statistics of a command from its first call on.
     countd.api().act("like", on_note(1, 7));
     let mut exposed = BTreeSet::new();
@@ -130,6 +144,7 @@ fn rules_and_dashboard_use_only_metrics_of_a_real_process() {
             "countd_event_age_seconds_bucket",
             "countd_counter_difference_bucket",
             "countd_topic_lag_records",
+            "countd_schema_migration_reads_ratio",
         ]
         .iter()
         .all(|name| exposed.contains(*name))

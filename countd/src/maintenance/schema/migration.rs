@@ -28,11 +28,9 @@ pub enum Goal {
     Done,
     /// Clients have the old schema.
     Rollback,
-    /// The stage is reported only.
-    Status,
 }
 
-/// The stage after a run.
+/// The stage of a migration.
 #[derive(Clone, Debug, Serialize)]
 pub struct Outcome {
     /// The schema that has the columns.
@@ -45,6 +43,8 @@ pub struct Outcome {
     pub percent: u8,
     /// How the new schema differs from the columns: `{column}>{counter}`, and `+{counter}` for an added one.
     pub view: String,
+    /// The command that takes the migration to its next stage; `None` if it has ended.
+    pub next: Option<String>,
 }
 
 /// A migration of a schema.
@@ -55,7 +55,7 @@ pub struct SchemaMigration<'a> {
     pub(super) map: BTreeMap<Name, Name>,
     /// The number of entities of which counters are compared before more reads switch.
     pub(super) sample: usize,
-    processes: Processes,
+    processes: Processes<'a>,
     pub(super) progress: &'a dyn Progress,
 }
 
@@ -69,7 +69,7 @@ impl<'a> SchemaMigration<'a> {
         progress: &'a dyn Progress,
     ) -> SchemaMigration<'a> {
         SchemaMigration {
-            processes: Processes::new(&context.store),
+            processes: Processes::new(&context.store, progress),
             context,
             pair,
             map,
@@ -83,15 +83,8 @@ impl<'a> SchemaMigration<'a> {
     /// # Errors
     /// The schemas do not fit, counters differ, a process is too old, another migration is running, or Redis failed.
     pub async fn run(mut self, goal: Goal) -> Result<Vec<Outcome>, SchemaMigrationError> {
-        let Pair { from, to } = &self.pair;
-        if from == to || [from, to].iter().any(|id| id.as_str() == USER) {
-            let problem = "a migration has two schemas of entities".to_owned();
-            return Err(SchemaMigrationError::Refused(problem));
-        }
+        self.check_pair()?;
         self.context.store.refresh_layout().await?;
-        if goal == Goal::Status {
-            return Ok(self.outcomes());
-        }
         let store = self.context.store.clone();
         let waiting = || self.step("waiting for the lock of another migration");
         let lease = Lease::acquire(&store, waiting).await?;
@@ -99,6 +92,15 @@ impl<'a> SchemaMigration<'a> {
         lease.release().await;
         self.processes.leave().await;
         result.map(|()| self.outcomes())
+    }
+
+    pub(super) fn check_pair(&self) -> Result<(), SchemaMigrationError> {
+        let Pair { from, to } = &self.pair;
+        if from == to || [from, to].iter().any(|id| id.as_str() == USER) {
+            let problem = "a migration has two schemas of entities".to_owned();
+            return Err(SchemaMigrationError::Refused(problem));
+        }
+        Ok(())
     }
 
     async fn run_locked(&mut self, goal: Goal, lease: &Lease) -> Result<(), SchemaMigrationError> {
@@ -116,7 +118,6 @@ impl<'a> SchemaMigration<'a> {
         for columns in columns {
             match goal {
                 Goal::Rollback => self.roll_back(&columns, lease).await?,
-                Goal::Status => {}
                 Goal::Complete => self.complete(&columns, lease).await?,
                 Goal::Percent(percent) => {
                     self.complete(&columns, lease).await?;
@@ -133,7 +134,7 @@ impl<'a> SchemaMigration<'a> {
     }
 
     /// The stages of the migration as of the layout.
-    fn outcomes(&self) -> Vec<Outcome> {
+    pub(super) fn outcomes(&self) -> Vec<Outcome> {
         let layout = self.context.store.layout();
         let config = &self.context.catalog.config;
         let all = layout.all_schema_views().iter();
@@ -147,6 +148,7 @@ impl<'a> SchemaMigration<'a> {
                 .views
                 .get(&self.pair.to)
                 .map_or(String::new(), View::to_string),
+            next: views.state.next_command(),
         });
         outcomes.collect()
     }

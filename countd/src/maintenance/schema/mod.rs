@@ -9,10 +9,12 @@ mod migration;
 mod other_counters;
 mod plan;
 mod stages;
+mod status;
 
 pub use error::SchemaMigrationError;
 pub use migration::{Goal, Outcome, SchemaMigration};
 pub use plan::Pair;
+pub use status::{Behind, Status};
 
 use crate::maintenance::storage::LEASE;
 use crate::redis::layout;

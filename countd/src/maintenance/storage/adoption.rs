@@ -65,7 +65,7 @@ pub struct AdoptionOptions {
 pub struct AdoptionRun<'a> {
     store: Store,
     options: AdoptionOptions,
-    processes: Processes,
+    processes: Processes<'a>,
     adopted: Adopted,
     progress: &'a dyn Progress,
 }
@@ -85,7 +85,7 @@ impl<'a> AdoptionRun<'a> {
         progress: &'a dyn Progress,
     ) -> AdoptionRun<'a> {
         AdoptionRun {
-            processes: Processes::new(&store),
+            processes: Processes::new(&store, progress),
             store,
             options,
             adopted: Adopted::default(),

@@ -1,6 +1,7 @@
 //! The lock that keeps two migrations from running at the same time. Two would do no harm: the lock only avoids double work.
 
 use super::error::MigrationError;
+use crate::redis::processes::LiveProcess;
 use crate::redis::script::LoadedScript;
 use crate::redis::store::Store;
 use redis::RedisError;
@@ -59,6 +60,18 @@ impl Lease {
             is_lost,
             renewal,
         })
+    }
+
+    /// The process ID of the command that has the lock; `None` if no migration runs. The lock of one that was killed expires within ten seconds.
+    ///
+    /// # Errors
+    /// Redis failed.
+    pub async fn holder(store: &Store) -> Result<Option<String>, RedisError> {
+        // The permission is one of those of the script.
+        let mut cmd = redis::cmd("GET");
+        cmd.arg(store.keys().migration_lock());
+        let token: Option<String> = cmd.query_async(&mut store.reads()).await?;
+        Ok(token.map(|token| LiveProcess::pid_of(&token).to_owned()))
     }
 
     /// Checks that no other migration has taken the lock.

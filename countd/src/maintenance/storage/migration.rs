@@ -32,7 +32,7 @@ pub struct Migration<'a> {
     schemas: Schemas,
     target: Target,
     options: Options,
-    processes: Processes,
+    processes: Processes<'a>,
     counts: Counts,
     progress: &'a dyn Progress,
 }
@@ -47,7 +47,7 @@ impl<'a> Migration<'a> {
     ) -> Migration<'a> {
         Migration {
             schemas: Schemas::new(store.clone()),
-            processes: Processes::new(&store),
+            processes: Processes::new(&store, progress),
             store,
             target,
             options,

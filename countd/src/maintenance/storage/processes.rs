@@ -3,10 +3,12 @@
 use super::error::MigrationError;
 use super::lease::Lease;
 use super::retry::retried;
+use crate::domain::progress::Progress;
 use crate::redis::processes::{
-    LiveProcess, ProcessMember, consumer_without_heartbeat, is_anyone_behind, live_consumers,
+    LiveProcess, ProcessMember, consumer_without_heartbeat, live_consumers, processes_behind,
 };
 use crate::redis::store::Store;
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 /// The delay between two looks at the live processes.
@@ -14,17 +16,23 @@ const POLL: Duration = Duration::from_millis(250);
 /// How long a consumer without a process of this version is tolerated: the heartbeats of a dead consumer expire.
 const PATIENCE: Duration = Duration::from_secs(15);
 
+/// After this time a wait names the processes that it is for. A process that runs follows a change within a second.
+const NAMED_AFTER: Duration = Duration::from_secs(2);
+
 /// The processes that use the data. This one is a member.
-pub(in crate::maintenance) struct Processes {
+pub(in crate::maintenance) struct Processes<'a> {
     store: Store,
     member: ProcessMember,
+    progress: &'a dyn Progress,
 }
 
-impl Processes {
-    pub fn new(store: &Store) -> Processes {
+impl<'a> Processes<'a> {
+    /// The processes of a store. `progress` is told which ones a wait is for.
+    pub fn new(store: &Store, progress: &'a dyn Progress) -> Processes<'a> {
         Processes {
             member: ProcessMember::new(store.clone()),
             store: store.clone(),
+            progress,
         }
     }
 
@@ -63,12 +71,28 @@ impl Processes {
         step: impl Fn(&str),
     ) -> Result<(), MigrationError> {
         step("waiting for all processes");
+        let (started, mut named) = (Instant::now(), BTreeSet::new());
         loop {
             lease.check()?;
             let live = self.live().await?;
             let epoch = self.store.layout().epoch;
-            if !is_anyone_behind(&live, epoch) {
+            let behind = processes_behind(&live, epoch);
+            if behind.is_empty() {
                 return Ok(());
+            }
+            if started.elapsed() >= NAMED_AFTER {
+                for LiveProcess {
+                    id,
+                    epoch: followed,
+                } in behind
+                {
+                    let note = format!(
+                        "waiting for process {id}, which follows epoch {followed} of countd:layout, not {epoch}"
+                    );
+                    if named.insert(id) {
+                        self.progress.note(&note);
+                    }
+                }
             }
             tokio::time::sleep(POLL).await;
         }
