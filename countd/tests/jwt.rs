@@ -294,7 +294,7 @@ fn keys_are_read_again_at_sighup() {
     let set = |key: &EncodingKey| json!({ "keys": [jwk(key, Algorithm::ES256, "ec-1")] });
     let of = |key: &EncodingKey| sign(key, Algorithm::ES256, Some("ec-1"), &claims("42"));
     let (old_key, new_key) = (of(&ec()), of(&next_ec()));
-    fs::write(&jwks, set(&ec()).to_string()).expect("the directory is writable");
+    write_jwks(&jwks, &[jwk(&ec(), Algorithm::ES256, "ec-1")]);
     let of_rsa = sign(&rsa(), Algorithm::RS256, Some("rsa-1"), &claims("42"));
     wait_until("the set has one key", || status(&of_rsa) == 401);
     assert_eq!([&old_secret, &old_key].map(|token| status(token)), [200; 2]);

@@ -67,6 +67,7 @@ impl Lease {
     /// # Errors
     /// Redis failed.
     pub async fn holder(store: &Store) -> Result<Option<String>, RedisError> {
+        // The permission is one of those of the script.
         let mut cmd = redis::cmd("GET");
         cmd.arg(store.keys().migration_lock());
         let token: Option<String> = cmd.query_async(&mut store.reads()).await?;
