@@ -84,8 +84,9 @@ impl Sentinels {
         for reply in replies {
             match reply {
                 Ok(found) => latest = latest.max(Some(found)),
-                // A Sentinel that does not know the master tells more than one that is unreachable.
-                Err(error) if failure.is_none() || error.code().is_some() => failure = Some(error),
+                Err(error) if failure.as_ref().map(told) < Some(told(&error)) => {
+                    failure = Some(error);
+                }
                 Err(_) => {}
             }
         }
@@ -155,6 +156,14 @@ impl FollowedMaster {
             connection,
         }));
         Ok(())
+    }
+}
+
+/// How much an error tells: a Sentinel that does not know the master tells most, and one that does not run least.
+fn told(error: &RedisError) -> u8 {
+    match error.code() {
+        Some(_) => 2,
+        None => u8::from(!error.is_connection_refusal()),
     }
 }
 
