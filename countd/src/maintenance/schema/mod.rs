@@ -16,7 +16,7 @@ pub use migration::{Goal, Outcome, SchemaMigration};
 pub use plan::Pair;
 pub use status::{Behind, Status};
 
-use crate::maintenance::storage::LEASE;
+use crate::maintenance::storage::{HOLDER_PERMISSIONS, LEASE};
 use crate::maintenance::visits;
 use crate::redis::layout;
 use crate::redis::permissions::Permissions;
@@ -27,6 +27,7 @@ pub fn required_permissions() -> Permissions {
     Permissions::of_commands(other_counters::PERMISSIONS)
         .and(Permissions::of_commands(visits::PERMISSIONS))
         .and(Permissions::of_commands(CONSUMER_PERMISSIONS))
+        .and(Permissions::of_commands(HOLDER_PERMISSIONS))
         .and(layout::stage_permissions())
         .and(LEASE.required_permissions())
 }

@@ -17,6 +17,9 @@ use tokio::task::JoinHandle;
 pub static LEASE: LazyLock<LoadedScript> =
     LazyLock::new(|| LoadedScript::writing(include_str!("../../lua/lease.lua")));
 
+/// Commands of [`Lease::holder`].
+pub(in crate::maintenance) const HOLDER_PERMISSIONS: &[&str] = &["GET {migration}"];
+
 /// The step of a migration that waits for the lock.
 pub(super) const WAITING_FOR_LOCK: &str = "waiting for the lock of another migration";
 
@@ -67,7 +70,6 @@ impl Lease {
     /// # Errors
     /// Redis failed.
     pub async fn holder(store: &Store) -> Result<Option<String>, RedisError> {
-        // The permission is one of those of the script.
         let mut cmd = redis::cmd("GET");
         cmd.arg(store.keys().migration_lock());
         let token: Option<String> = cmd.query_async(&mut store.reads()).await?;

@@ -26,7 +26,7 @@ mod target;
 pub use adoption::{AdoptionOptions, AdoptionReport, AdoptionRun};
 pub use error::MigrationError;
 pub use lease::LEASE;
-pub(in crate::maintenance) use lease::Lease;
+pub(in crate::maintenance) use lease::{HOLDER_PERMISSIONS, Lease};
 pub use leftovers::{MAX_LEFTOVERS, leftovers};
 pub use migration::{Migration, Options};
 pub(in crate::maintenance) use processes::Processes;
