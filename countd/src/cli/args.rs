@@ -4,8 +4,8 @@ use super::import::ImportCommand;
 use super::output::Output;
 use super::size::SizeCommand;
 pub use super::subcommands::{
-    ArchiveCommand, DeadCommand, LogCommand, RebuildCommand, ReconcileCommand, ReverseCommand,
-    SchemaCommand, SchemaMigrateCommand, StorageCommand, TopicStart,
+    ArchiveCommand, DeadCommand, HotCommand, LogCommand, RebuildCommand, ReconcileCommand,
+    ReverseCommand, SchemaCommand, SchemaMigrateCommand, StorageCommand, TopicStart,
 };
 use super::top::TopCommand;
 use clap::{Parser, Subcommand, ValueEnum};
@@ -92,6 +92,9 @@ pub enum Command {
     /// Move counters from objects to rows of tables, while clients use them
     #[command(subcommand)]
     Storage(StorageCommand),
+    /// Split hot entities into shards, merge them again, and list them, while clients use them
+    #[command(subcommand)]
+    Hot(HotCommand),
     /// Add the facts of users that were recorded before a metric was kept for users
     #[command(subcommand)]
     Reverse(ReverseCommand),
@@ -181,6 +184,11 @@ impl Command {
             Command::Dead(DeadCommand::Retry { output, .. } | DeadCommand::Drop { output, .. })
             | Command::Storage(
                 StorageCommand::Migrate { output, .. } | StorageCommand::Adopt { output, .. },
+            )
+            | Command::Hot(
+                HotCommand::Split { output, .. }
+                | HotCommand::Merge { output, .. }
+                | HotCommand::List { output },
             )
             | Command::Reverse(ReverseCommand::Backfill { output, .. })
             | Command::Reconcile(ReconcileCommand { output, .. })
