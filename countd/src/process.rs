@@ -54,7 +54,7 @@ pub async fn run(config: Arc<Config>, roles: Roles) -> Result<(), Box<dyn Error>
         let of_process = &metrics.monitor;
         of_process.start(config.monitor, store.clone(), stopping.clone());
     };
-    // Those that compare counters.
+    // Only servers and consumers compare counters.
     let mut differences = None;
     if roles.consumes {
         // A separate connection, so that batches do not delay requests.

@@ -163,7 +163,7 @@ impl ResetReport {
     }
 }
 
-/// The progress of resets: how many entries of the logs were handled, of those that they had before.
+/// The progress of `log reset`, in entries. The total is the length of all given logs at the start.
 struct Handled<'a> {
     progress: &'a dyn Progress,
     sizes: BTreeMap<Partition, u64>,

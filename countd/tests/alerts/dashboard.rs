@@ -108,7 +108,7 @@ pub fn used_labels(expr: &str) -> UsedLabels {
     used
 }
 
-/// The text in parentheses with which a text begins, and what follows them.
+/// Splits a text after its leading parenthesized part, whose parentheses are removed.
 fn enclosed(text: &str, open: char, close: char) -> Option<(&str, &str)> {
     text.strip_prefix(open)?.split_once(close)
 }

@@ -50,7 +50,7 @@ pub async fn count_rest(
     result
 }
 
-/// How many entries are counted of those that the restore has appended.
+/// The progress of the consumer, in entries of logs and outboxes.
 #[derive(Default)]
 struct Rest {
     done: u64,

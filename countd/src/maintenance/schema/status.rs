@@ -11,7 +11,7 @@ use serde::Serialize;
 pub struct Status {
     /// The stage of each schema that has columns.
     pub migrations: Vec<Outcome>,
-    /// The process ID of the command that migrates; `None` if none runs. Only one runs at a time, also of those that move or convert counters.
+    /// The PID of the holder of the migration lock, which migrations of the storage and adoptions take, too; `None` if the lock is free.
     pub running: Option<String>,
     /// The epoch of the layout that the processes are to follow.
     pub epoch: u64,
