@@ -125,7 +125,7 @@ impl ResetReport {
             partition: plan.state.partition,
             position: plan.position,
             former_position: plan.former_position(),
-            entries: plan.entries(),
+            entries: plan.state.entries(),
         }
     }
 
@@ -180,10 +180,9 @@ impl<'a> Handled<'a> {
     ) -> Handled<'a> {
         // Partitions that cannot be inspected are not reset either.
         let states = inspect(store, partitions).await.states;
-        let sizes = states.iter().map(|(partition, state)| {
-            let length = state.end.as_ref().map_or(0, |end| end.length);
-            (*partition, length)
-        });
+        let sizes = states
+            .iter()
+            .map(|(partition, state)| (*partition, state.entries()));
         let sizes: BTreeMap<Partition, u64> = sizes.collect();
         Handled {
             progress,
@@ -232,7 +231,7 @@ async fn reset_all(
 ) -> Result<(), CommandError> {
     for partition in partitions.iter().copied() {
         let plan = plan(store, partition).await?;
-        handled.show(partition, plan.entries());
+        handled.show(partition, plan.state.entries());
         let on_left = |left| handled.show(partition, left);
         let (position, uncounted) = reset(store, &plan, uncounted, on_left).await?;
         handled.end(partition);

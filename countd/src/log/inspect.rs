@@ -69,6 +69,11 @@ pub enum LogState {
 }
 
 impl PartitionState {
+    /// The number of entries of the log; 0 if it is unusable.
+    pub fn entries(&self) -> u64 {
+        self.end.as_ref().map_or(0, |end| end.length)
+    }
+
     /// The state of the log.
     pub fn log_state(&self) -> LogState {
         let (next, end) = match (&self.position, &self.end) {

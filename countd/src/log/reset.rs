@@ -78,11 +78,6 @@ pub struct ResetPlan {
 }
 
 impl ResetPlan {
-    /// The number of entries of the log.
-    pub fn entries(&self) -> u64 {
-        self.state.end.as_ref().map_or(0, |end| end.length)
-    }
-
     /// The position until now, which may be damaged. `None` if there is none.
     pub fn former_position(&self) -> Option<String> {
         let stored = self.state.stored.as_deref().map(String::from_utf8_lossy);

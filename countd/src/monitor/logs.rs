@@ -42,7 +42,7 @@ fn summed(inspection: &Inspection, has_dead_letters_by_partition: bool) -> Sampl
             LogState::Disordered => {}
             LogState::Restarted(_) | LogState::Failed(_) => damaged += 1,
         }
-        entries += state.end.as_ref().map_or(0, |end| end.length);
+        entries += state.entries();
         // The position is the offset of the first entry that was not counted. Offsets begin at 1.
         counted += state
             .position

@@ -7,6 +7,7 @@ use super::error::ArchiveError;
 use crate::domain::event::now_ms;
 use crate::domain::ids::{Id, Name};
 use crate::domain::keys::Partition;
+use crate::domain::progress::Update;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -165,6 +166,11 @@ impl Baseline {
     /// How many bytes of it were read. As many as it has, once all counters are read.
     pub fn read(&self) -> u64 {
         self.at
+    }
+
+    /// The progress of reading it, in bytes.
+    pub fn progress<'a>(&self, step: &'a str) -> Update<'a> {
+        Update::new(step, self.at, "bytes").of(self.size)
     }
 
     /// The next counters; `None` at the end.

@@ -146,8 +146,7 @@ fn offsets_of(
     let mut baseline = Baseline::open(dir, name)?;
     loop {
         let page = baseline.next_page()?;
-        let update = Update::new("reading the baseline", baseline.read(), "bytes");
-        progress.update(&update.of(baseline.size()));
+        progress.update(&baseline.progress("reading the baseline"));
         if page.is_none() {
             break;
         }

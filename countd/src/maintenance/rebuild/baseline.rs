@@ -11,7 +11,7 @@ use super::state::{self, State};
 use crate::domain::config::Config;
 use crate::domain::ids::Entity;
 use crate::domain::keys::Partition;
-use crate::domain::progress::{Progress, Update};
+use crate::domain::progress::Progress;
 use crate::log::Streams;
 use crate::log::archive::{Baseline, BaselinePage, BaselineWriter, check_owner};
 use crate::maintenance::storage::Lease;
@@ -132,8 +132,7 @@ impl Run<'_> {
                 self.shadows.add(additions(page)).await?;
                 self.beat().await?;
             }
-            let update = Update::new("reading the baseline", baseline.read(), "bytes");
-            let update = update.of(baseline.size());
+            let update = baseline.progress("reading the baseline");
             self.progress
                 .update(&update.with(&[("entities", entities)]));
             if is_end {
