@@ -1,10 +1,10 @@
 //! `countd rebuild` and `countd archive baseline`.
 
-use crate::cli::archive::{directory, require_streams};
+use crate::cli::archive::directory;
 use crate::cli::args::RebuildCommand;
 use crate::cli::error::CommandError;
 use crate::cli::output::Output;
-use countd::domain::config::Config;
+use countd::domain::config::{Config, LogKind};
 use countd::maintenance::rebuild::{Options, Report, rebuild, take_baseline};
 use countd::redis::store::Store;
 use std::io::{self, Write};
@@ -23,10 +23,15 @@ pub async fn run(
     store: &Store,
     command: RebuildCommand,
 ) -> Result<u64, CommandError> {
-    require_streams(config)?;
+    let baseline = (command.from != EARLIEST).then_some(command.from);
+    let dir = match (config.log.kind, &baseline) {
+        // The topic has all entries.
+        (LogKind::Kafka, None) => PathBuf::new(),
+        _ => directory(config, command.archive)?,
+    };
     let options = Options {
-        dir: directory(config, command.archive)?,
-        baseline: (command.from != EARLIEST).then_some(command.from),
+        dir,
+        baseline,
         dry_run: command.dry_run,
         restart: command.restart,
     };
@@ -39,11 +44,7 @@ pub async fn run(
 
 /// Prints a table.
 fn print(report: &Report, out: &mut impl Write) -> io::Result<()> {
-    writeln!(
-        out,
-        "{} entries were read from the archive",
-        report.replayed
-    )?;
+    writeln!(out, "{} entries were read", report.replayed)?;
     let width = report.metrics.keys().map(|name| name.as_str().len()).max();
     let width = width.unwrap_or(0).max("metric".len());
     writeln!(
@@ -75,7 +76,6 @@ pub async fn baseline(
     archive: Option<PathBuf>,
     output: Output,
 ) -> Result<(), CommandError> {
-    require_streams(config)?;
     let dir = directory(config, archive)?;
     let progress = output.progress();
     let report = take_baseline(store, config, &dir, &progress).await?;

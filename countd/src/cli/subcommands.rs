@@ -323,7 +323,7 @@ pub struct RebuildCommand {
     /// Where to start: `earliest`, or the name of a baseline (see `archive list`)
     #[arg(long, value_name = "earliest|BASELINE")]
     pub from: String,
-    /// Directory of the archive; log.archive.dir by default
+    /// Directory of the archive, or with log.kind = "kafka" of the baseline; log.archive.dir by default
     #[arg(long, value_name = "DIR")]
     pub archive: Option<PathBuf>,
     /// Report differences without correcting them

@@ -206,9 +206,12 @@ impl Archiver {
     async fn outcomes(&self, partition: Partition) -> Result<HashMap<u64, Outcome>, StoreError> {
         let mut cmd = redis::cmd("HGETALL");
         cmd.arg(self.store.keys().outcomes(partition));
-        let stored: HashMap<u64, u64> = cmd.query_async(&mut self.store.reads()).await?;
+        let stored: HashMap<String, u64> = cmd.query_async(&mut self.store.reads()).await?;
         let unknown = || StoreError::Unexpected("an unknown outcome of an entry".to_owned());
-        let outcomes = stored.into_iter().map(|(offset, number)| {
+        // Those of a former topic have other fields.
+        let stored = stored.into_iter();
+        let stored = stored.filter_map(|(field, number)| Some((field.parse().ok()?, number)));
+        let outcomes = stored.map(|(offset, number)| {
             let outcome = Outcome::from_number(number).ok_or_else(unknown)?;
             Ok((offset, outcome))
         });

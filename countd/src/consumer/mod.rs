@@ -14,6 +14,7 @@ mod batch;
 mod change_streams;
 mod checks;
 mod commit;
+mod copied_outcomes;
 mod counter_key;
 mod credit_rules;
 mod credits;
@@ -42,7 +43,7 @@ mod reread;
 mod rules;
 mod schemas;
 mod section;
-mod server_history;
+pub mod server_history;
 mod sums;
 mod tables;
 mod timeline_rule;
@@ -166,7 +167,8 @@ pub async fn run(
         topic: topic.clone(),
     };
     if let Some(topic) = &topic {
-        match Publisher::new(store.clone(), &config, topic.topic().clone()) {
+        let watched = (topic.topic().clone(), topic.watermarks().clone());
+        match Publisher::new(store.clone(), &config, watched) {
             Ok(publisher) => drop(tasks.spawn(publisher.run(assigned.clone(), stop.clone()))),
             Err(error) => tracing::error!(%error, "streams are not copied to the topic"),
         }

@@ -1,4 +1,4 @@
-//! The section of a commit with the outcomes of entries that it does not count. The archiver reads them.
+//! The section of a commit with the outcomes of entries that it does not count. The archiver, the publisher and rebuilds read them.
 
 use super::section::CommitSection;
 use crate::domain::config::Config;
@@ -7,18 +7,18 @@ use crate::log::archive::Outcome;
 use redis::Cmd;
 use std::collections::BTreeMap;
 
-/// The outcomes of the entries of a batch that it does not count, if entries are archived.
+/// The outcomes of the entries of a batch that it does not count, if entries are archived or copied to a topic.
 #[derive(Debug, Default)]
 pub struct Outcomes {
-    /// Offset and outcome, by the key of the partition's outcomes.
-    by_key: BTreeMap<String, Vec<(u64, Outcome)>>,
+    /// Field and outcome, by the key of the partition's outcomes.
+    by_key: BTreeMap<String, Vec<(String, Outcome)>>,
 }
 
 impl Outcomes {
-    /// Adds the outcome of an entry.
-    pub fn add(&mut self, keys: Keys, (partition, offset): (Partition, u64), outcome: Outcome) {
+    /// Adds the outcome of an entry, or of a record of the topic with this field.
+    pub fn add(&mut self, keys: Keys, (partition, field): (Partition, String), outcome: Outcome) {
         let outcomes = self.by_key.entry(keys.outcomes(partition)).or_default();
-        outcomes.push((offset, outcome));
+        outcomes.push((field, outcome));
     }
 }
 
@@ -32,8 +32,8 @@ impl CommitSection for Outcomes {
         let mut count = 1;
         for outcomes in self.by_key.values() {
             call.arg(2 * outcomes.len());
-            for (offset, outcome) in outcomes {
-                call.arg(*offset).arg(*outcome as u8);
+            for (field, outcome) in outcomes {
+                call.arg(field).arg(*outcome as u8);
             }
             count += 1 + 2 * outcomes.len();
         }

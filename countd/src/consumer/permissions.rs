@@ -1,7 +1,9 @@
 //! The permissions that the consumer requires, in addition to the permissions for the log, the schemas and compaction.
 
-use super::{archiver, change_streams, commit, membership, outbox, position, server_history};
-use crate::log::published;
+use super::{
+    archiver, change_streams, commit, copied_outcomes, membership, outbox, position, server_history,
+};
+use crate::log::{archive, published};
 use crate::redis::layout::record_permissions;
 use crate::redis::permissions::Permissions;
 use crate::redis::processes::HEARTBEAT;
@@ -16,6 +18,8 @@ pub fn required_permissions(backend: CounterBackend) -> Permissions {
         outbox::PERMISSIONS,
         change_streams::PERMISSIONS,
         archiver::PERMISSIONS,
+        copied_outcomes::PERMISSIONS,
+        archive::PERMISSIONS,
         published::PERMISSIONS,
     ]
     .concat();

@@ -6,14 +6,21 @@
 
 use super::assignment::AssignedPartitions;
 use super::backoff::Backoff;
+use super::copied_outcomes::CopiedOutcomes;
 use super::position::load_next_offsets;
 use super::server_history;
 use super::untrimmed::UntrimmedLogs;
 use crate::domain::config::Config;
+use crate::domain::config::USER;
 use crate::domain::error::StoreError;
 use crate::domain::event::GroupEvent;
+use crate::domain::event::{Cause, Journal};
 use crate::domain::keys::Partition;
-use crate::log::kafka::{INDEX, OutgoingRecord, Producer, SEQUENCE, SOURCE, Topic, TopicError};
+use crate::log::archive::{self, Outcome};
+use crate::log::kafka::{
+    HISTORY, INDEX, KIND, OUTCOME, OutgoingRecord, Producer, SEQUENCE, SOURCE, Topic, TopicError,
+    Watermarks, short_history,
+};
 use crate::log::{EntryKind, EventLog, LogEntry, Streams, published};
 use crate::redis::store::Store;
 use futures_util::{StreamExt, TryStreamExt, stream};
@@ -41,6 +48,7 @@ pub(super) struct Publisher {
     producer: Producer,
     log: Streams,
     untrimmed: UntrimmedLogs,
+    outcomes: CopiedOutcomes,
 }
 
 /// Counted entries of a partition that are not copied.
@@ -72,12 +80,13 @@ impl Publisher {
     pub(super) fn new(
         store: Store,
         config: &Config,
-        topic: Topic,
+        (topic, watermarks): (Topic, watch::Receiver<Watermarks>),
     ) -> Result<Publisher, TopicError> {
         Ok(Publisher {
             producer: topic.patient_producer()?,
             log: Streams::new(store.clone(), config),
             untrimmed: UntrimmedLogs::new(config),
+            outcomes: CopiedOutcomes::new(store.clone(), watermarks),
             store,
             topic,
         })
@@ -123,6 +132,7 @@ impl Publisher {
             is_complete &= self.copy_chunk(partitions, chunk).await?;
         }
         self.trim().await?;
+        self.outcomes.forget(partitions, &self.topic).await?;
         Ok(is_complete)
     }
 
@@ -152,10 +162,17 @@ impl Publisher {
         let mut records = Vec::new();
         // The number of records of each entry.
         let mut counts = Vec::new();
+        // What was counted has its outcome.
+        let offsets = pages.iter().map(|page| {
+            let offsets = page.entries.iter().map(|entry| entry.offset);
+            (page.partition, offsets.collect())
+        });
+        let outcomes = self.outcomes.load(&offsets.collect()).await?;
         for page in &pages {
             for entry in &page.entries {
                 let before = records.len();
-                self.add_records(page.partition, entry, &mut records);
+                let outcome = outcomes.get(&(page.partition, entry.offset)).copied();
+                self.add_records(page, entry, outcome, &mut records);
                 counts.push(records.len() - before);
             }
         }
@@ -191,7 +208,10 @@ impl Publisher {
             }
             metrics::counter!("countd_kafka_published_total").increment(copied);
             let partition = page.partition;
-            let advanced = published::advance(&self.store, partition, next, &page.history).await?;
+            let advanced = {
+                let history = (&*page.history, short_history(&page.history));
+                published::advance(&self.store, partition, next, history).await?
+            };
             if !advanced {
                 // What was copied is lost in Redis. Its offsets will have other entries.
                 self.untrimmed.remove(partition);
@@ -237,19 +257,27 @@ impl Publisher {
             .collect())
     }
 
-    /// Adds the records of an entry: one for an event, one for each user of a group, and none for what countd writes for itself.
+    /// Adds the records of an entry: one for an event or a change of an entity's counters without an event, one for each user of a group,
+    /// and none for what countd writes for itself.
     fn add_records(
         &self,
-        partition: Partition,
+        page: &Page,
         entry: &LogEntry,
+        outcome: Option<Outcome>,
         records: &mut Vec<OutgoingRecord>,
     ) {
+        let partition = page.partition;
         let mut add = |key: String, value: Vec<u8>, index: Option<usize>| {
             let mut headers = vec![
                 (SOURCE, partition.to_string()),
                 (SEQUENCE, entry.offset.to_string()),
+                (HISTORY, short_history(&page.history).to_owned()),
             ];
             headers.extend(index.map(|index| (INDEX, index.to_string())));
+            headers.extend(outcome.map(|outcome| (OUTCOME, outcome.name().to_owned())));
+            if entry.kind == EntryKind::Journal {
+                headers.push((KIND, entry.kind.field().to_owned()));
+            }
             records.push(OutgoingRecord {
                 partition: self.topic.identity().partition_of(partition),
                 key,
@@ -272,17 +300,33 @@ impl Publisher {
                     add(key, event.to_json().into_bytes(), Some(index));
                 }
             }
+            EntryKind::Journal if entry.is_whole => {
+                let journal = serde_json::from_slice::<Journal>(&entry.payload);
+                if let Ok(journal) = journal
+                    && journal.etype.as_str() != USER
+                    && journal.why != Cause::Repair
+                {
+                    let key = format!("{}:{}", journal.etype, journal.eid);
+                    add(key, entry.payload.clone(), None);
+                }
+            }
             _ => {}
         }
     }
 
     /// Trims streams up to what was copied.
     async fn trim(&mut self) -> Result<(), StoreError> {
-        let trimmed = self.untrimmed.take_due();
-        match trimmed.is_empty() {
-            true => Ok(()),
-            false => self.log.acknowledge(&trimmed).await,
+        let mut trimmed = self.untrimmed.take_due();
+        if trimmed.is_empty() {
+            return Ok(());
         }
+        // Read after the offsets of the copies were recorded, at which the holds of rebuilds begin.
+        let partitions: Vec<Partition> = trimmed.iter().map(|log| log.partition).collect();
+        let holds = archive::holds(&self.store, &partitions).await?;
+        for (log, hold) in trimmed.iter_mut().zip(holds) {
+            log.next = hold.map_or(log.next, |hold| log.next.min(hold));
+        }
+        self.log.acknowledge(&trimmed).await
     }
 }
 

@@ -12,14 +12,14 @@ use redis::FromRedisValue;
 use std::sync::{Arc, LazyLock};
 
 /// The function that returns the history.
-pub(super) const SERVER_HISTORY: &str = include_str!("../lua/server_history.lua");
+pub const SERVER_HISTORY: &str = include_str!("../lua/server_history.lua");
 
 static READ: LazyLock<LoadedScript> = LazyLock::new(|| {
     LoadedScript::reading(&[SERVER_HISTORY, include_str!("../lua/history_read.lua")].join("\n"))
 });
 
 /// The permissions to load histories.
-pub(super) fn required_permissions() -> Permissions {
+pub fn required_permissions() -> Permissions {
     READ.required_permissions()
 }
 

@@ -2,14 +2,17 @@
 
 use super::archive;
 use super::{
-    dead_letters, foreign_ids, holds, inspect, partition_reads, reset, retention, stream_log,
+    dead_letters, foreign_ids, holds, inspect, partition_reads, published, reset, retention,
+    stream_log,
 };
 use crate::redis::permissions::Permissions;
 
 /// The permissions to append to the log.
 pub fn producer_permissions() -> Permissions {
     let append = stream_log::APPEND.required_permissions();
-    append.and(foreign_ids::RENUMBER.required_permissions())
+    append
+        .and(foreign_ids::RENUMBER.required_permissions())
+        .and(Permissions::of_commands(published::PERMISSIONS))
 }
 
 /// The permissions to read and trim the log, and to keep its dead letters within their limit.

@@ -1,4 +1,5 @@
-//! How far the streams were copied to the topic: a field of each partition beside its position.
+//! How far the streams were copied to the topic: a field of each partition beside its position. Another field has the histories of the
+//! servers from which they were copied, each with its first offset: copies of a lost history are not those of entries of this data.
 
 use super::inspect::parse_offset;
 use crate::domain::error::StoreError;
@@ -31,6 +32,46 @@ fn field(partition: Partition) -> String {
     format!("published:{partition}")
 }
 
+fn histories_field(partition: Partition) -> String {
+    format!("copies:{partition}")
+}
+
+/// The histories from which a partition was copied.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Histories(Vec<(u64, String)>);
+
+impl Histories {
+    /// The histories in a stored field. `None` if it is damaged.
+    pub fn parse(field: &str) -> Option<Histories> {
+        let parts = field.split(',').filter(|part| !part.is_empty());
+        let parts = parts.map(|part| {
+            let (first, history) = part.split_once(':')?;
+            Some((first.parse().ok()?, history.to_owned()))
+        });
+        parts.collect::<Option<_>>().map(Histories)
+    }
+
+    /// The history from which the entry with this offset was copied.
+    pub fn of(&self, offset: u64) -> Option<&str> {
+        let before = self.0.partition_point(|(first, _)| *first <= offset);
+        let (_, history) = self.0.get(before.checked_sub(1)?)?;
+        Some(history)
+    }
+
+    /// The first offset from which on all copies are known, and none was left out.
+    pub fn complete_from(&self) -> u64 {
+        let last_gap = self.0.iter().rposition(|(_, history)| history == RESET);
+        match (last_gap, self.0.first()) {
+            (Some(at), _) => self.0[at].0,
+            (None, Some((first, _))) => *first,
+            (None, None) => 1,
+        }
+    }
+}
+
+/// Stands for the entries that a reset of the log has left out.
+const RESET: &str = "reset";
+
 /// The offset of the first entry of each partition that was not copied.
 ///
 /// # Errors
@@ -58,6 +99,21 @@ pub async fn load(store: &Store, partitions: &[Partition]) -> Result<Vec<u64>, S
         .collect()
 }
 
+/// Whether any entry of these partitions was counted.
+///
+/// # Errors
+/// The store is unavailable.
+pub async fn any_counted(store: &Store, partitions: &[Partition]) -> Result<bool, StoreError> {
+    let keys = store.keys();
+    let mut pipe = redis::pipe();
+    for chunk in partitions.chunks(keys.partitions_per_hash()) {
+        pipe.cmd("HMGET").arg(keys.position(chunk[0])).arg(chunk);
+    }
+    let stored: Vec<Vec<Option<Vec<u8>>>> = pipe.query_async(&mut store.commands()).await?;
+    let mut positions = stored.iter().flatten().flatten();
+    Ok(positions.any(|position| position != b"1"))
+}
+
 /// Records up to where a partition was copied. Returns false if the server has another history than `history`: the entries that were copied
 /// may not be in the stream any more.
 ///
@@ -67,11 +123,33 @@ pub async fn advance(
     store: &Store,
     partition: Partition,
     next: u64,
-    history: &str,
+    (history, name): (&str, &str),
 ) -> Result<bool, StoreError> {
     let mut call = RedisCall::script(&ADVANCE, &[store.keys().position(partition)]);
     call.cmd.arg(history).arg(field(partition)).arg(next);
+    call.cmd.arg(histories_field(partition));
+    call.cmd.arg(name);
     let reply = call.send(store).await?;
     bool::from_redis_value(reply)
         .map_err(|error| StoreError::Unexpected(format!("published_advance: {error}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_offset_belongs_to_the_history_from_which_it_was_copied_last() {
+        let histories = Histories::parse("1:aa,10:bb,15:cc").expect("valid");
+        for (offset, history) in [(1, "aa"), (9, "aa"), (10, "bb"), (14, "bb"), (99, "cc")] {
+            assert_eq!(histories.of(offset), Some(history), "{offset}");
+        }
+        assert_eq!(histories.complete_from(), 1);
+        assert_eq!(Histories::parse("5:aa").expect("valid").of(4), None);
+        assert_eq!(Histories::parse("5:aa").expect("valid").complete_from(), 5);
+        let reset = Histories::parse("1:aa,40:reset,50:aa").expect("valid");
+        assert_eq!(reset.complete_from(), 40);
+        assert_eq!(Histories::parse(""), Some(Histories::default()));
+        assert_eq!(Histories::parse("x:aa"), None);
+    }
 }

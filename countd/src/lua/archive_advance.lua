@@ -39,7 +39,9 @@ for i = 1, #ARGV / 5 do
     -- A rebuild reads the entries that it holds from the log.
     local archived, hold = {}, tonumber(redis.call('HGET', KEYS[3], partition) or next)
     for _, offset in ipairs(redis.call('HKEYS', outcomes)) do
-      if tonumber(offset) < math.min(hold, tonumber(next)) then
+      local number = tonumber(offset)
+      -- Those of a former topic are not numbers.
+      if number and number < math.min(hold, tonumber(next)) then
         archived[#archived + 1] = offset
       end
     end

@@ -4,12 +4,14 @@
 -- event that is counted after the counters are deleted would create them again. The author is unregistered in the same step, so the consumer takes back all
 -- credit. Latest users that exist without facts are deleted in this step, too: later ones are those of a new life.
 --
--- KEYS: the keys that exist while the entity has facts, the counters, the keys of latest users, the log, of each metric with counts by day
+-- The journal entry says up to which record of the topic events were counted before, so that a rebuild knows which records came after it.
+--
+-- KEYS: the keys that exist while the entity has facts, the counters, the keys of latest users, the log, the positions, of each metric with counts by day
 -- the Hash of days, that of archived days and the totals, optionally the stream of changes, and those of the author (author.lua). ARGV:
 -- the time after which nothing changes (milliseconds since 1970), the number of keys of facts, of counters and of latest users, the offset
 -- of the last entry that the caller has examined ('' to delete in any case), the ID of the entity, the number of metrics with counts by
 -- day, the number of entries that the stream of changes retains, the content of the new entry ('' without the stream), the journal entry
--- ('' without one), the row of each of the counters ('' for
+-- ('' without one), the partition if the data has a topic (else ''), the row of each of the counters ('' for
 -- an object), of each metric with counts by day the row of the total ('' if it is in a Hash), the ID of the entity, and the parts of the
 -- keys of streams before and after the date, and the arguments of the author. Reply: 0 if the entity has facts, 1 if something was erased,
 -- 2 if there was nothing, 3 if the time is over, 4 if the log has later entries that may be of the entity.
@@ -19,9 +21,11 @@
 -- requires: EXISTS {facts}
 -- requires: UNLINK {latest}
 -- requires: XADD {log} 0-* f v
+-- requires: HGET {position} 0
+-- requires: HSET {position} 0 1
 local deadline, facts, counters, latest = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local examined, eid, daily, retain_changes, change = ARGV[5], ARGV[6], tonumber(ARGV[7]), ARGV[8], ARGV[9]
-local entry, rows = ARGV[10], 10
+local entry, of_topic, rows = ARGV[10], ARGV[11], 11
 -- The maximum number of entries that the caller has not examined and that are examined here.
 local MAX_LATER = 200
 local log = facts + counters + latest + 1
@@ -61,7 +65,7 @@ end
 for k = facts + counters + 1, facts + counters + latest do
   require_permission('UNLINK', KEYS[k])
 end
-local first_day, day_args = log, rows + counters
+local first_day, day_args = log + 1, rows + counters
 local days = {}
 for i = 0, daily - 1 do
   local hash, history, totals = unpack(KEYS, first_day + 3 * i + 1, first_day + 3 * i + 3)
@@ -73,7 +77,15 @@ if named and named.before then
   found = 1
 end
 if entry ~= '' and found == 1 then
-  redis.call('XADD', KEYS[log], '0-*', 'j', entry)
+  local counted = of_topic ~= '' and (redis.call('HGET', KEYS[log + 1], 'topic:' .. of_topic) or '0')
+  if counted then
+    require_permission('HSET', KEYS[log + 1], 'erased:' .. of_topic, '1')
+    entry = entry:sub(1, -2) .. ',"topic":' .. counted .. '}'
+  end
+  local id = redis.call('XADD', KEYS[log], '0-*', 'j', entry)
+  if counted then
+    redis.call('HSET', KEYS[log + 1], 'erased:' .. of_topic, id:match('%-(%d+)$'))
+  end
 end
 if named then
   author_unregister(named)

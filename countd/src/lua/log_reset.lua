@@ -64,5 +64,9 @@ redis.call('HSET', KEYS[3], ARGV[1], position)
 local published = 'published:' .. ARGV[1]
 if redis.call('HGET', KEYS[3], published) then
   redis.call('HSET', KEYS[3], published, position)
+  -- Entries before it may have no copy: a rebuild cannot begin there.
+  local copies = 'copies:' .. ARGV[1]
+  local histories = redis.call('HGET', KEYS[3], copies)
+  redis.call('HSET', KEYS[3], copies, (histories and histories .. ',' or '') .. position .. ':reset')
 end
 return { moved, 0, position }

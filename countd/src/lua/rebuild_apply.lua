@@ -4,7 +4,7 @@
 -- any time. Corrections of counters are in the audit; all other changes without an event are journal entries of the log.
 --
 -- KEYS: the log, the audit, the stream of changes, then the counters, the days, the archived days and the totals of each difference. ARGV:
--- the last ID of the log and of the audit when the counters were read, the maximum length of the audit, the number of entries that the
+-- the history of the server, the last ID of the log and of the audit when the counters were read, the maximum length of the audit, the number of entries that the
 -- stream of changes retains, the number of announcements and their contents; the field of corrected days; the number of entities, and of
 -- each its type and ID, its journal entry up to the changes, the row, length, 0, 1 or 2 as it was observed, and the number of differences;
 -- of each difference the idx, the metric, the difference, 1 if it has days, and the row of the total; then fields and values of the audit.
@@ -33,6 +33,10 @@ local function field_of(entry, name)
   end
 end
 
+-- A server that has lost its last writes may have lost what the difference comes from.
+if server_history() ~= next_argument() then
+  return 0
+end
 local last, last_audit, retain, retain_changes = next_argument(), next_argument(), next_argument(), next_argument()
 local contents = {}
 for i = 1, tonumber(next_argument()) do

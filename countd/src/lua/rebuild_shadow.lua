@@ -2,8 +2,8 @@
 --
 -- A shadow has two fields for each counter: the sum of what was added, and the sum of what was subtracted.
 --
--- KEYS: the progress, then the shadows. ARGV: the number of partitions, and of each its number, its expected and its new offset ('' if it
--- has none); then of each shadow the index of its key, the row, the length, 1 if it is deleted first, the number of arguments that follow,
+-- KEYS: the progress, then the shadows. ARGV: the number of fields of the progress, and of each its name, its expected and its new value
+-- ('' if it stays); then of each shadow the index of its key, the row, the length, 1 if it is deleted first, the number of arguments that follow,
 -- and these: idx and increment of each field. Reply: 1, or 0 if the progress is another one.
 --
 -- requires: HGET {replay_offsets} 0

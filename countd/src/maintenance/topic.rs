@@ -4,7 +4,7 @@ use crate::consumer::{load_topic_offsets, topic_field};
 use crate::domain::config::{Config, LogKind};
 use crate::domain::error::StoreError;
 use crate::domain::keys::Partition;
-use crate::log::kafka::{Ends, TopicError, TopicIdentity, offsets_of, topic_of};
+use crate::log::kafka::{Ends, TopicError, TopicHistory, TopicIdentity, offsets_of, topic_of};
 use crate::redis::permissions::Permissions;
 use crate::redis::processes::live_processes;
 use crate::redis::store::Store;
@@ -141,6 +141,7 @@ pub async fn accept(
     }
     let written: Result<(), redis::RedisError> = pipe.query_async(&mut store.commands()).await;
     written.map_err(StoreError::from)?;
+    TopicHistory::restart(store).await?;
     found.record(store).await?;
     Ok(Accepted {
         topic: found,

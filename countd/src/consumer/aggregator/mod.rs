@@ -14,12 +14,13 @@ use super::position::Position;
 use super::rules::Rules;
 use super::timeline_rule::TimelineRule;
 use super::timelines::Change;
+use crate::domain::config::LogKind;
 use crate::domain::day::Calendar;
 use crate::domain::event::{Event, now_ms};
 use crate::domain::event_class::EventClassCache;
 use crate::domain::ids::Id;
 use crate::domain::keys::Partition;
-use crate::log::archive::Outcome;
+use crate::log::archive::{Outcome, topic_outcome};
 use crate::log::{EntryKind, LogEntry};
 use check::add_check;
 use counting_rule::CountingRule;
@@ -50,6 +51,8 @@ pub struct Aggregator<'a> {
     /// The current time in milliseconds since 1970.
     now: u64,
     counting_rules: EventClassCache<CountingRule<'a>>,
+    /// Whether the entries are records of the topic.
+    is_topic: bool,
 }
 
 impl<'a> Aggregator<'a> {
@@ -60,6 +63,7 @@ impl<'a> Aggregator<'a> {
             now: now_ms(),
             increments: Increments::new(rules, batch),
             counting_rules: EventClassCache::new(),
+            is_topic: false,
         }
     }
 
@@ -119,6 +123,7 @@ impl<'a> Aggregator<'a> {
         let from = before.map_or(position.topic, |topic| topic.from);
         update.topic = Some(TopicUpdate { from, next });
         let mut held = None;
+        self.is_topic = true;
         for (entry, decoded) in entries.into_iter().zip(decoded) {
             let offset = entry.offset;
             if let Err(reason) = self.add_entry((partition, position), entry, decoded) {
@@ -135,6 +140,7 @@ impl<'a> Aggregator<'a> {
                 break;
             }
         }
+        self.is_topic = false;
         for dead in &mut self.increments.batch.dead_letters[first_dead..] {
             let _ = write!(dead.reason, " (record {} of the topic)", dead.offset);
         }
@@ -281,11 +287,17 @@ impl<'a> Aggregator<'a> {
         Ok(())
     }
 
-    /// Records that an entry is not counted, if entries are archived.
-    fn record_outcome(&mut self, at: (Partition, u64), outcome: Outcome) {
+    /// Records that an entry is not counted, if entries are archived or copied to a topic.
+    fn record_outcome(&mut self, (partition, offset): (Partition, u64), outcome: Outcome) {
         let Increments { rules, batch, .. } = &mut self.increments;
-        if rules.locator.layout().archives {
-            batch.outcomes.add(rules.locator.keys(), at, outcome);
+        let copies = rules.config.log.kind == LogKind::Kafka;
+        if copies || rules.locator.layout().archives {
+            let field = match self.is_topic {
+                true => topic_outcome(offset),
+                false => offset.to_string(),
+            };
+            let outcomes = &mut batch.outcomes;
+            outcomes.add(rules.locator.keys(), (partition, field), outcome);
         }
     }
 

@@ -36,6 +36,9 @@ pub struct Journal {
     /// Counter and difference. All counters were deleted if the cause is [`Erase`](Cause::Erase).
     #[serde(default)]
     pub changes: Vec<(Name, i64)>,
+    /// Of an erasure, if the data has a topic: the offset of the first record of its partition of the topic that was not counted before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub topic: Option<u64>,
 }
 
 impl Journal {
@@ -55,6 +58,7 @@ impl Journal {
             why,
             ts,
             changes: vec![(counter.clone(), 0)],
+            topic: None,
         };
         let mut entry = entry.to_json();
         entry.truncate(entry.len() - "0]]}".len());
@@ -69,6 +73,7 @@ impl Journal {
             why,
             ts,
             changes: Vec::new(),
+            topic: None,
         }
         .to_json();
         entry.truncate(entry.len() - "]}".len());
@@ -83,6 +88,7 @@ impl Journal {
             why: Cause::Erase,
             ts: now_ms(),
             changes: Vec::new(),
+            topic: None,
         }
     }
 

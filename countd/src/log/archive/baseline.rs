@@ -37,11 +37,22 @@ pub struct BaselinePage {
     pub rows: Vec<(Id, Vec<(u16, u64)>)>,
 }
 
+/// Up to which records of the topic counters are included, for data with a topic.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TopicPositions {
+    /// The ID of the history of the topic.
+    pub history: String,
+    /// The offset of each partition: the counters include all its records before it.
+    pub offsets: BTreeMap<Partition, u64>,
+}
+
 /// A frame of a baseline.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Frame {
     Page(BaselinePage),
+    Topic(TopicPositions),
     /// The offset of each partition: the counters include all entries before it.
     Offsets(BTreeMap<Partition, u64>),
 }
@@ -101,7 +112,14 @@ impl BaselineWriter {
     ///
     /// # Errors
     /// The file cannot be written.
-    pub fn finish(mut self, offsets: BTreeMap<Partition, u64>) -> Result<String, ArchiveError> {
+    pub fn finish(
+        mut self,
+        offsets: BTreeMap<Partition, u64>,
+        topic: Option<TopicPositions>,
+    ) -> Result<String, ArchiveError> {
+        if let Some(topic) = topic {
+            self.write(&Frame::Topic(topic))?;
+        }
         self.write(&Frame::Offsets(offsets))?;
         let dir = self.path.parent().map(Path::to_owned).unwrap_or_default();
         let finish = || {
@@ -123,6 +141,8 @@ pub struct Baseline {
     at: u64,
     /// The offset of each partition, once all counters are read.
     pub offsets: Option<BTreeMap<Partition, u64>>,
+    /// The offsets in the topic, if the data has one, once all counters are read.
+    pub topic: Option<TopicPositions>,
 }
 
 impl Baseline {
@@ -155,6 +175,7 @@ impl Baseline {
             size,
             at: MAGIC.len() as u64,
             offsets: None,
+            topic: None,
         })
     }
 
@@ -192,6 +213,10 @@ impl Baseline {
         self.at += bytes;
         match frame {
             Frame::Page(page) => Ok(Some(page)),
+            Frame::Topic(topic) => {
+                self.topic = Some(topic);
+                self.next_page()
+            }
             Frame::Offsets(offsets) => {
                 self.offsets = Some(offsets);
                 Ok(None)

@@ -20,7 +20,7 @@ mod reader;
 mod record;
 mod segment;
 
-pub use baseline::{Baseline, BaselinePage, BaselineWriter, baselines};
+pub use baseline::{Baseline, BaselinePage, BaselineWriter, TopicPositions, baselines};
 pub use chunk::{Chunk, OffsetRange};
 pub use error::ArchiveError;
 pub use guard::{ArchiveGuard, accept_loss, adopt_for_restore, check_owner, guard_permissions};
@@ -28,7 +28,7 @@ pub use index::{Index, IndexLine};
 pub use offsets::{ArchivedRange, PERMISSIONS, advance, advance_permissions, holds, load};
 pub use prune::{Before, PruneReport, prune};
 pub use reader::{Archive, Coverage};
-pub use record::{Outcome, Record};
+pub use record::{Outcome, Record, of_topic_outcome, topic_outcome};
 pub use segment::Segment;
 
 #[cfg(test)]

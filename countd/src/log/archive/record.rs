@@ -4,6 +4,9 @@ use super::super::entry::{EntryKind, LogEntry};
 use super::codec::{put_integer, take_bytes, take_integer};
 use crate::domain::keys::Partition;
 
+/// What precedes the offset in the field of the outcome of a record of the topic.
+const TOPIC: &str = "t";
+
 /// What became of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
@@ -15,12 +18,38 @@ pub enum Outcome {
     Dead = 3,
 }
 
+/// The field of the outcome of a record of the topic, beside those of the entries of a stream, whose fields are their offsets.
+pub fn topic_outcome(offset: u64) -> String {
+    format!("{TOPIC}{offset}")
+}
+
+/// The offset in the topic of such a field. `None` if it is that of an entry.
+pub fn of_topic_outcome(field: &str) -> Option<u64> {
+    field.strip_prefix(TOPIC)?.parse().ok()
+}
+
 impl Outcome {
     /// The outcome with this number.
     pub fn from_number(number: u64) -> Option<Outcome> {
         [Outcome::Counted, Outcome::Duplicate, Outcome::Dead]
             .into_iter()
             .find(|outcome| *outcome as u64 == number)
+    }
+
+    /// Its name, for people and headers of the topic.
+    pub fn name(self) -> &'static str {
+        match self {
+            Outcome::Counted => "counted",
+            Outcome::Duplicate => "duplicate",
+            Outcome::Dead => "dead",
+        }
+    }
+
+    /// The outcome with this name.
+    pub fn from_name(name: &str) -> Option<Outcome> {
+        [Outcome::Counted, Outcome::Duplicate, Outcome::Dead]
+            .into_iter()
+            .find(|outcome| outcome.name() == name)
     }
 }
 

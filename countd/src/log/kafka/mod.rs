@@ -6,11 +6,13 @@
 mod client;
 mod describe;
 mod error;
+mod history;
 mod inspect;
 mod offsets;
 mod producer;
 mod reader;
 mod record;
+mod scan;
 mod topic;
 
 #[cfg(test)]
@@ -18,9 +20,11 @@ mod tests;
 
 pub use describe::TopicDescription;
 pub use error::TopicError;
+pub use history::TopicHistory;
 pub use inspect::{Inspection, TopicRisk, inspect_topic};
 pub use offsets::{Committer, Ends, Watermarks, end_offsets, offsets_of};
 pub use producer::{OutgoingRecord, Producer};
 pub use reader::{Reader, ReaderError};
-pub use record::{INDEX, Origin, Record, SEQUENCE, SOURCE};
+pub use record::{HISTORY, INDEX, KIND, OUTCOME, Origin, Record, SEQUENCE, SOURCE, short_history};
+pub use scan::{Copied, Scanned, Scanner};
 pub use topic::{Topic, TopicIdentity, topic_of};

@@ -14,6 +14,22 @@ pub const SEQUENCE: &str = "countd-seq";
 /// The header with the number of the event in the entry, which has more than one for a group.
 pub const INDEX: &str = "countd-index";
 
+/// The header with the history of the server from which the entry was copied: the first digits of its ID. A server that has lost its last
+/// writes has another history, in which other entries can have the same offsets.
+pub const HISTORY: &str = "countd-history";
+/// The header with the kind of an entry that is not an event: `j`, a change of counters without an event.
+pub const KIND: &str = "countd-kind";
+/// The header of an event that was not counted: `duplicate` or `dead`.
+pub const OUTCOME: &str = "countd-outcome";
+
+/// The number of digits in [`HISTORY`].
+const HISTORY_DIGITS: usize = 8;
+
+/// The value of [`HISTORY`] for the history of a server.
+pub fn short_history(history: &str) -> &str {
+    history.get(..HISTORY_DIGITS).unwrap_or(history)
+}
+
 /// A record of the topic.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
@@ -41,6 +57,15 @@ pub enum Origin {
 impl Record {
     /// Copies a message. `None` if its partition or its offset is none of a topic.
     pub(super) fn of(message: &BorrowedMessage<'_>) -> Option<Record> {
+        let mut record = Record::without_value(message)?;
+        // Copies are not counted.
+        let value = message.payload().filter(|_| !record.is_copy);
+        record.value = value.map(<[u8]>::to_vec);
+        Some(record)
+    }
+
+    /// Copies a message without its value.
+    pub(super) fn without_value(message: &BorrowedMessage<'_>) -> Option<Record> {
         let is_copy = message
             .headers()
             .is_some_and(|headers| headers.iter().any(|header| header.key == SOURCE));
@@ -48,8 +73,7 @@ impl Record {
             topic_partition: u16::try_from(message.partition()).ok()?,
             offset: u64::try_from(message.offset()).ok()?,
             key: message.key().map(<[u8]>::to_vec),
-            // Copies are not counted.
-            value: message.payload().filter(|_| !is_copy).map(<[u8]>::to_vec),
+            value: None,
             is_copy,
         })
     }

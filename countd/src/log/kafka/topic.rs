@@ -2,6 +2,7 @@
 
 use super::describe::TopicDescription;
 use super::error::TopicError;
+use super::history::TopicHistory;
 use super::producer::Producer;
 use crate::domain::config::{Config, KafkaConfig, LogKind};
 use crate::domain::error::StoreError;
@@ -158,6 +159,10 @@ impl Topic {
     /// The topic cannot be used with the data, Redis failed, or the data has no topic yet and no broker is reachable.
     pub async fn open(config: &Config, store: &Store) -> Result<Option<Topic>, TopicError> {
         if config.log.kind != LogKind::Kafka {
+            if store.layout().has_topic {
+                // Streams are trimmed, and not copied.
+                TopicHistory::restart(store).await?;
+            }
             return Ok(None);
         }
         let keys = store.keys();
@@ -202,10 +207,14 @@ impl Topic {
                 stored
             }
             (None, Ok(found)) => {
+                TopicHistory::begin(store).await?;
                 let recorded = store.layout_field_or_init(FIELD, &found.to_field()).await;
                 let recorded = TopicIdentity::parse(&recorded.map_err(StoreError::from)?)?;
                 // Another process may have been faster.
                 recorded.check(&found)?;
+                // From now on, all changes of counters are in the log.
+                let refreshed = store.refresh_layout().await;
+                refreshed.map_err(|error| TopicError::Data(error.to_string()))?;
                 recorded
             }
             (_, Err(error)) => return Err(error),

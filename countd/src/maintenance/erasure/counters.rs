@@ -109,7 +109,7 @@ impl Erasure {
         all.extend(counters.iter().map(|at| at.key().to_owned()));
         let latest = self.latest_keys(entity);
         all.extend(latest.iter().cloned());
-        all.push(keys.log(partition));
+        all.extend([keys.log(partition), keys.position(partition)]);
         let daily = day_metrics(&self.store, config).await?;
         let layout = (keys, self.store.backend());
         for metric in &daily {
@@ -138,7 +138,9 @@ impl Erasure {
             .arg(entity.eid.as_str())
             .arg(daily.len());
         announcement.add_arguments(&mut call.cmd);
-        call.cmd.arg(entry);
+        let of_topic = self.store.layout().has_topic.then_some(partition);
+        let of_topic = of_topic.map(|partition| partition.to_string());
+        call.cmd.arg(entry).arg(of_topic.unwrap_or_default());
         for at in &counters {
             call.cmd.arg(row(at));
         }

@@ -2,12 +2,13 @@
 
 use super::context::Erasure;
 use crate::consumer::load_topic_offsets;
+use crate::domain::config::LogKind;
 use crate::domain::error::{Problem, StoreError};
 use crate::domain::keys::Partition;
 use crate::log::archive;
 use crate::log::inspect::inspect;
 use crate::log::kafka::end_offsets;
-use crate::log::sink_holds;
+use crate::log::{published, sink_holds};
 use crate::maintenance::jobs::Lease;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -191,20 +192,27 @@ impl Erasure {
         }
     }
 
-    /// Waits until these logs are archived up to their last counted entries, if they are archived: an entry that is deleted before would be
-    /// missing in a restore, which would then keep what it has removed.
+    /// Waits until these logs are archived, or copied to the topic, up to their last counted entries, if they are: an entry that is deleted
+    /// before would be missing in a restore, which would then keep what it has removed, or in a rebuild.
     pub(super) async fn wait_until_archived(
         &self,
         lease: &mut Lease,
         logs: &[(Partition, String, u64)],
     ) -> Result<(), Problem> {
-        if !self.store.layout().archives {
+        let archives = self.store.layout().archives;
+        if !archives && !self.copies() {
             return Ok(());
         }
         let partitions: Vec<Partition> = logs.iter().map(|(partition, ..)| *partition).collect();
         let mut patience = Patience::new();
         loop {
-            let archived = archive::load(&self.store, &partitions).await?;
+            let archived = match archives {
+                true => archive::load(&self.store, &partitions).await?,
+                false => {
+                    let copied = published::load(&self.store, &partitions).await?;
+                    copied.into_iter().map(Some).collect()
+                }
+            };
             let mut left = (0, 0);
             for ((_, _, counted), archived) in logs.iter().zip(archived) {
                 let archived = archived.unwrap_or(0);
@@ -216,7 +224,10 @@ impl Erasure {
                 return Ok(());
             }
             if !patience.wait(lease, left).await? {
-                let problem = "events are not archived".to_owned();
+                let problem = match archives {
+                    true => "events are not archived".to_owned(),
+                    false => "events are not copied to the topic".to_owned(),
+                };
                 return Err(StoreError::Unexpected(problem).into());
             }
         }
@@ -246,11 +257,17 @@ impl Erasure {
                 return Ok(Some("a sink has not read the logs yet".to_owned()));
             }
         }
-        if !self.store.layout().archives {
+        let archives = self.store.layout().archives;
+        if !archives && !self.copies() {
             return Ok(None);
         }
         let (held, _) = held(archive::holds(&self.store, &partitions).await?);
         Ok((held > 0).then(|| "a rebuild or a baseline reads the logs".to_owned()))
+    }
+
+    /// Whether streams are copied to a topic.
+    fn copies(&self) -> bool {
+        self.catalog.config.log.kind == LogKind::Kafka
     }
 
     async fn outboxes(

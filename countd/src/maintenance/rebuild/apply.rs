@@ -4,6 +4,7 @@ use super::error::RebuildError;
 use super::observe::{Observation, Observer};
 use super::report::Report;
 use super::since::Since;
+use crate::consumer::server_history::SERVER_HISTORY;
 use crate::domain::changes::ChangedEntities;
 use crate::domain::day::{civil, with_dashes};
 use crate::domain::error::rejected_by_foreign_last_id;
@@ -26,6 +27,7 @@ use std::collections::{BTreeSet, HashSet};
 pub(super) static APPLY: ScriptTemplate = ScriptTemplate::writing(&[
     CHANGES,
     AUDIT,
+    SERVER_HISTORY,
     DAY_COUNTS,
     include_str!("../../lua/day_totals.lua"),
     include_str!("../../lua/rebuild_apply.lua"),
@@ -210,6 +212,7 @@ impl<'o> Differences<'o> {
         let contents = changed.contents();
         let today = with_dashes(civil(config.days.calendar().day_of(now)));
         call.cmd
+            .arg(&self.observation.history)
             .arg(format!("0-{}", since.last))
             .arg(&since.last_audit)
             .arg(config.audit.retain_per_stream(keys))

@@ -8,17 +8,19 @@ use super::report::Report;
 use super::run::Run;
 use super::shadow::{Additions, Shadows, Sums};
 use super::state::{self, State};
-use crate::domain::config::Config;
+use super::topic::TopicSource;
+use crate::domain::config::{Config, LogKind};
 use crate::domain::ids::Entity;
 use crate::domain::keys::Partition;
 use crate::domain::progress::Progress;
 use crate::log::Streams;
-use crate::log::archive::{Baseline, BaselinePage, BaselineWriter, check_owner};
+use crate::log::archive::{Baseline, BaselinePage, BaselineWriter, TopicPositions, check_owner};
+use crate::log::kafka::{Ends, Topic, TopicHistory, offsets_of};
 use crate::maintenance::storage::Lease;
 use crate::redis::store::Store;
 use crate::storage::catalog::Catalog;
 use serde::Serialize;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
@@ -44,7 +46,8 @@ pub async fn take_baseline(
     progress: &dyn Progress,
 ) -> Result<BaselineReport, RebuildError> {
     store.refresh_layout().await?;
-    if !store.layout().archives {
+    let topic = Topic::open(config, store).await?;
+    if topic.is_none() && !store.layout().archives {
         return Err(RebuildError::Refused(
             "counted entries are not archived: set log.archive.dir and start a consumer".to_owned(),
         ));
@@ -70,19 +73,67 @@ pub async fn take_baseline(
         progress,
         report: Report::default(),
     };
-    run.set_holds().await?;
-    let result = write(&mut run, dir, config.log.archive.level).await;
+    let result = begin_and_write(&mut run, topic.as_ref(), (dir, config.log.archive.level)).await;
     let _ = state::release_holds(store).await;
     let Run { lease, .. } = run;
     lease.release().await;
     result
 }
 
-async fn write(run: &mut Run<'_>, dir: &Path, level: i32) -> Result<BaselineReport, RebuildError> {
-    for partition in 0..run.store.keys().partitions() {
-        let position = run.observer.position(partition).await?;
-        run.shadows.start_at(partition, position);
+async fn begin_and_write(
+    run: &mut Run<'_>,
+    topic: Option<&Topic>,
+    (dir, level): (&Path, i32),
+) -> Result<BaselineReport, RebuildError> {
+    let Some(topic) = topic else {
+        run.set_holds().await?;
+        for partition in 0..run.store.keys().partitions() {
+            let position = run.observer.position(&run.shadows, partition).await?;
+            run.shadows.start_at(partition, position);
+        }
+        return write(run, (dir, level), None).await;
+    };
+    let history = TopicHistory::stored(&run.store).await?;
+    let history = match history {
+        Some(history) => history,
+        // An earlier version has begun to use the topic.
+        None => {
+            TopicHistory::restart(&run.store).await?;
+            TopicHistory::stored(&run.store)
+                .await?
+                .ok_or(RebuildError::HoldLost)?
+        }
+    };
+    let cuts = state::cut(&run.store).await?;
+    run.observer.holds = cuts.iter().map(|(p, cut)| (*p, cut.published)).collect();
+    let mut source = TopicSource::new(topic)?;
+    let mut from: BTreeMap<u16, u64> = BTreeMap::new();
+    for (partition, cut) in &cuts {
+        run.shadows.start_at(*partition, cut.position);
+        run.shadows.start_topic_at(*partition, cut.topic);
+        let first = from
+            .entry(source.partition_of(*partition))
+            .or_insert(cut.topic);
+        *first = (*first).min(cut.topic);
     }
+    let identity = topic.identity();
+    let config = &run.catalog.config;
+    let firsts = offsets_of(config, &identity.name, identity.partitions, Ends::First).await?;
+    for (of_topic, first) in (0..).zip(firsts) {
+        from.entry(of_topic)
+            .and_modify(|from| *from = (*from).max(first));
+    }
+    source.begin(from)?;
+    run.observer.topic = Some(source);
+    write(run, (dir, level), Some(history.id)).await
+}
+
+/// Writes a baseline as of the offsets of the shadows. `history` is that of the topic.
+async fn write(
+    run: &mut Run<'_>,
+    (dir, level): (&Path, i32),
+    history: Option<String>,
+) -> Result<BaselineReport, RebuildError> {
     let dir = dir.to_owned();
     let writer = spawn_blocking(move || BaselineWriter::create(&dir, level));
     let mode = Mode::Baseline(Box::new(writer.await.map_err(panicked)??));
@@ -93,7 +144,11 @@ async fn write(run: &mut Run<'_>, dir: &Path, level: i32) -> Result<BaselineRepo
         unreachable!("the mode of the pages")
     };
     let offsets = run.shadows.offsets().clone();
-    let name = spawn_blocking(move || writer.finish(offsets));
+    let topic = history.map(|history| TopicPositions {
+        history,
+        offsets: run.shadows.topic_offsets().clone(),
+    });
+    let name = spawn_blocking(move || writer.finish(offsets, topic));
     Ok(BaselineReport {
         name: name.await.map_err(panicked)??,
         entities,
@@ -118,7 +173,7 @@ impl Run<'_> {
         let opened = spawn_blocking(move || Baseline::open(&path, &file));
         let mut baseline = opened.await.map_err(panicked)??;
         let mut entities = 0;
-        let offsets = loop {
+        let (offsets, topic) = loop {
             let read = spawn_blocking(move || {
                 let page = baseline.next_page();
                 (baseline, page)
@@ -136,7 +191,10 @@ impl Run<'_> {
             self.progress
                 .update(&update.with(&[("entities", entities)]));
             if is_end {
-                break baseline.offsets.take().unwrap_or_default();
+                break (
+                    baseline.offsets.take().unwrap_or_default(),
+                    baseline.topic.take(),
+                );
             }
         };
         if offsets.len() != usize::from(self.store.keys().partitions()) {
@@ -145,7 +203,12 @@ impl Run<'_> {
                 offsets.len()
             )));
         }
+        let of_topic = self.of_topic(name, topic).await?;
         let additions = Additions {
+            topic: of_topic
+                .into_iter()
+                .filter(|(partition, _)| missing.contains(partition))
+                .collect(),
             next: offsets
                 .into_iter()
                 .filter(|(partition, _)| missing.contains(partition))
@@ -153,6 +216,24 @@ impl Run<'_> {
             ..Additions::default()
         };
         self.shadows.add(additions).await
+    }
+
+    /// The offsets of a baseline in the topic. There are none for data without a topic.
+    async fn of_topic(
+        &self,
+        name: &str,
+        found: Option<TopicPositions>,
+    ) -> Result<BTreeMap<Partition, u64>, RebuildError> {
+        if self.catalog.config.log.kind != LogKind::Kafka {
+            return Ok(BTreeMap::new());
+        }
+        let history = TopicHistory::stored(&self.store).await?;
+        match (found, history) {
+            (Some(found), Some(history)) if found.history == history.id => Ok(found.offsets),
+            _ => Err(RebuildError::Refused(format!(
+                "{name} is no baseline of this topic, or changes of counters since then are missing in it: take a new one"
+            ))),
+        }
     }
 }
 

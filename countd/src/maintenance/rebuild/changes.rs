@@ -15,6 +15,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 /// Changes of a counter, or of all counters of an entity.
+#[derive(Clone)]
 pub struct Change {
     /// The schema of the counters.
     pub schema: Name,
@@ -22,6 +23,8 @@ pub struct Change {
     pub entity: Entity,
     /// The index and the difference of a counter. `None` if all were deleted.
     pub delta: Option<(usize, i64)>,
+    /// Of a deletion, if the data has a topic: the offset of the first record that was not counted before.
+    pub topic: Option<u64>,
     /// Whether the step that appended the entry has changed them; otherwise the commit that counted it.
     pub at_once: bool,
 }
@@ -154,6 +157,7 @@ impl Changes {
             schema,
             entity: event.entity,
             delta: Some((idx, event.delta)),
+            topic: None,
             at_once: event.counted,
         }])
     }
@@ -175,6 +179,7 @@ impl Changes {
             schema: schema.clone(),
             entity: entity.clone(),
             delta,
+            topic: journal.topic,
             at_once: true,
         };
         match journal.why {

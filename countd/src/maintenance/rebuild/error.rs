@@ -3,6 +3,7 @@
 use crate::domain::error::{ConnectError, Problem, SchemaError, StoreError};
 use crate::domain::ids::Name;
 use crate::log::archive::ArchiveError;
+use crate::log::kafka::TopicError;
 use crate::maintenance::storage::MigrationError;
 use redis::RedisError;
 
@@ -12,6 +13,9 @@ pub enum RebuildError {
     /// The archive cannot be read, or is incomplete.
     #[error(transparent)]
     Archive(#[from] ArchiveError),
+    /// The topic cannot be read, or is another one.
+    #[error(transparent)]
+    Topic(#[from] TopicError),
     /// Redis failed.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -33,6 +37,11 @@ pub enum RebuildError {
     /// Entries that are needed may have been trimmed.
     #[error("the hold on the logs has expired: run the command again")]
     HoldLost,
+    /// The shadows are not those that this process knows.
+    #[error(
+        "the rebuild has advanced elsewhere, or Redis has lost its last writes: run the command again"
+    )]
+    Elsewhere,
     /// Other changes do not let it finish.
     #[error("counters of partition {0} change too often without events: run the command again")]
     Busy(u16),

@@ -1,6 +1,6 @@
-//! `countd rebuild`: computes counters again from the event archive and the log, while clients act.
+//! `countd rebuild`: computes counters again from the event archive or the topic, and the log, while clients act.
 //!
-//! The rebuild adds up what the archive has in shadows of the counters, with offsets of its own. Shadows and offsets change in one step, so
+//! The rebuild adds up what the archive or the topic has in shadows of the counters, with offsets of its own. Shadows and offsets change in one step, so
 //! it continues where it was interrupted. Logs keep what is not archived (a *hold*) while it reads the rest from them.
 //!
 //! It then observes pages of counters. The script that reads a page also reads the position of the partition and the last offset of its log.
@@ -16,6 +16,7 @@ mod baseline;
 mod baseline_page;
 mod changes;
 mod cleanup;
+mod erased;
 mod error;
 mod keys;
 mod observe;
@@ -26,15 +27,21 @@ mod run;
 mod shadow;
 mod since;
 mod state;
+mod topic;
+mod topic_replay;
+mod topic_tail;
 
 pub use baseline::{BaselineReport, take_baseline};
 pub use error::RebuildError;
 pub use report::{MetricReport, Report};
 
-use crate::domain::config::Config;
+use crate::consumer::server_history;
+use crate::domain::config::{Config, LogKind};
+use crate::domain::keys::Partition;
 use crate::domain::progress::{Progress, Silent};
 use crate::log::Streams;
 use crate::log::archive::check_owner;
+use crate::log::kafka::{Topic, TopicHistory};
 use crate::maintenance::storage::Lease;
 use crate::redis::permissions::Permissions;
 use crate::redis::script::CounterBackend;
@@ -64,12 +71,15 @@ pub fn required_permissions(backend: CounterBackend) -> Permissions {
         since::PERMISSIONS,
         apply::PERMISSIONS,
         observe::PERMISSIONS,
+        topic_tail::PERMISSIONS,
         cleanup::PERMISSIONS,
         keys::PERMISSIONS,
     ];
     let mut permissions = Permissions::of_commands(&commands.concat())
         .and(crate::maintenance::storage::LEASE.required_permissions())
         .and(state::HOLD.required_permissions())
+        .and(state::CUT.required_permissions())
+        .and(server_history::required_permissions())
         .and(shadow::SHADOW.required_permissions(backend))
         .and(observe::OBSERVE.required_permissions(backend))
         .and(apply::APPLY.required_permissions(backend));
@@ -82,7 +92,7 @@ pub fn required_permissions(backend: CounterBackend) -> Permissions {
 /// What a rebuild does.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The directory of the archive.
+    /// The directory of the archive. With a topic: that of the baseline.
     pub dir: PathBuf,
     /// The name of the baseline from which it starts; `None` for the first entry.
     pub baseline: Option<String>,
@@ -137,22 +147,34 @@ async fn run(
     lease: Lease,
     progress: &dyn Progress,
 ) -> Result<Report, RebuildError> {
-    if !store.layout().archives {
-        return Err(RebuildError::Refused(
-            "counted entries are not archived: set log.archive.dir and start a consumer".to_owned(),
-        ));
+    let topic = Topic::open(config, store).await?;
+    match &topic {
+        Some(_) => check_history(store, options).await?,
+        None if !store.layout().archives => {
+            return Err(RebuildError::Refused(
+                "counted entries are not archived: set log.archive.dir and start a consumer"
+                    .to_owned(),
+            ));
+        }
+        None => check_owner(store, &options.dir).await?,
     }
-    check_owner(store, &options.dir).await?;
     if options.restart {
         State::discard(store).await?;
     }
     cleanup::clean_up(store, config).await?;
     let from = options.baseline.as_deref().unwrap_or("earliest");
-    let state = State::begin(store, from, &rebuilt_metrics(store, config)).await?;
+    let mut state = State::begin(store, from, &rebuilt_metrics(store, config)).await?;
+    let mut shadows = Shadows::load(store).await?;
+    if shadows.are_incomplete() {
+        State::discard(store).await?;
+        cleanup::clean_up(store, config).await?;
+        state = State::begin(store, from, &rebuilt_metrics(store, config)).await?;
+        shadows = Shadows::load(store).await?;
+    }
     let catalog = Catalog::new(Arc::clone(config), store.clone());
     let changes = Changes::new(store.clone(), catalog.clone(), state.metrics.clone());
     let mut run = Run {
-        shadows: Shadows::load(store).await?,
+        shadows,
         observer: Observer::new(store.clone(), Streams::new(store.clone(), config), changes),
         store: store.clone(),
         catalog,
@@ -165,11 +187,13 @@ async fn run(
     if let Some(name) = &options.baseline {
         run.load_baseline(&options.dir, name).await?;
     }
-    run.replay_archive(&options.dir, options.baseline.is_some())
-        .await?;
+    if topic.is_none() {
+        run.replay_archive(&options.dir, options.baseline.is_some())
+            .await?;
+    }
     let mut attempts = 0;
     loop {
-        match run.correct(options).await {
+        match run.correct(options, topic.as_ref()).await {
             Err(RebuildError::HoldLost) if attempts < ATTEMPTS => attempts += 1,
             result => break result?,
         }
@@ -186,8 +210,15 @@ async fn run(
 
 impl Run<'_> {
     /// Corrects all counters that have not been compared yet.
-    async fn correct(&mut self, options: &Options) -> Result<(), RebuildError> {
-        self.hold(&options.dir, options.baseline.is_some()).await?;
+    async fn correct(
+        &mut self,
+        options: &Options,
+        topic: Option<&Topic>,
+    ) -> Result<(), RebuildError> {
+        match topic {
+            Some(topic) => self.replay_topic(topic).await?,
+            None => self.hold(&options.dir, options.baseline.is_some()).await?,
+        }
         // A repeated dry run reports all again.
         if options.dry_run {
             self.report.metrics.clear();
@@ -196,7 +227,27 @@ impl Run<'_> {
             true => Mode::Report,
             false => Mode::Correct,
         };
-        Pages::of(self, mode).await?.visit_all().await
+        let all: Vec<Partition> = (0..self.store.keys().partitions()).collect();
+        let before = server_history::load(&self.store, &all).await?;
+        Pages::of(self, mode).await?.visit_all().await?;
+        if server_history::load(&self.store, &all).await? == before {
+            return Ok(());
+        }
+        // A server that has lost its last writes may have lost corrections.
+        self.state.compare_again().await?;
+        Err(RebuildError::HoldLost)
+    }
+}
+
+/// Checks that the topic has all changes of counters since the beginning of the data, if the rebuild starts there.
+async fn check_history(store: &Store, options: &Options) -> Result<(), RebuildError> {
+    let history = TopicHistory::stored(store).await?;
+    match options.baseline.is_some() || history.is_some_and(|history| history.is_complete) {
+        true => Ok(()),
+        false => Err(RebuildError::Refused(
+            "the topic does not have all changes of the counters since the beginning of the data: --from BASELINE is needed"
+                .to_owned(),
+        )),
     }
 }
 
@@ -204,6 +255,10 @@ impl Run<'_> {
 /// `stopping` turns true.
 pub async fn run_at_start(config: Arc<Config>, store: Store, mut stopping: watch::Receiver<bool>) {
     let dir = config.log.archive.dir().map(Path::to_owned);
+    let dir = match config.log.kind {
+        LogKind::Kafka => Some(PathBuf::new()),
+        LogKind::Streams => dir,
+    };
     let (true, Some(dir)) = (config.counter.rebuild.enabled, dir) else {
         return;
     };

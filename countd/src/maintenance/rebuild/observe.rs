@@ -3,6 +3,8 @@
 use super::changes::Changes;
 use super::error::RebuildError;
 use super::shadow::{Additions, Shadows, Sums, shadow_sum};
+use super::topic::TopicSource;
+use crate::consumer::server_history::SERVER_HISTORY;
 use crate::domain::error::StoreError;
 use crate::domain::ids::{Entity, Name};
 use crate::domain::keys::Partition;
@@ -16,8 +18,10 @@ use redis::{FromRedisValue, Value};
 use std::collections::HashMap;
 
 /// Reads counters.
-pub(super) static OBSERVE: ScriptTemplate =
-    ScriptTemplate::reading(&[include_str!("../../lua/rebuild_observe.lua")]);
+pub(super) static OBSERVE: ScriptTemplate = ScriptTemplate::reading(&[
+    SERVER_HISTORY,
+    include_str!("../../lua/rebuild_observe.lua"),
+]);
 
 /// Commands that this file sends.
 pub(super) const PERMISSIONS: &[&str] = &["HGETALL {outcomes}", "HGET {hold} 0"];
@@ -41,6 +45,8 @@ pub struct Row {
     pub shadow: Vec<u64>,
     /// What the log has after the offset of the shadow.
     pub tail: Sums,
+    /// After an erasure: the offset of the first record of the topic that was not counted before it.
+    pub erased: u64,
 }
 
 impl Row {
@@ -52,6 +58,16 @@ impl Row {
         };
         // It is negative if the counter was too large when it was reset.
         (before + self.tail.of(idx)).clamp(0, MAX)
+    }
+
+    /// The counters are deleted. The shadow of data with a topic may include the erasure already: records before `counted`, from which on the
+    /// erased entity has others, were left out of a shadow that is beyond it.
+    fn erase(&mut self, counted: Option<u64>, shadow: u64) {
+        self.tail = Sums {
+            is_new: self.tail.is_new || counted.is_none_or(|counted| counted >= shadow),
+            ..Sums::default()
+        };
+        self.erased = counted.unwrap_or(0);
     }
 
     /// What a counter was.
@@ -66,17 +82,23 @@ pub struct Observation {
     pub position: u64,
     /// The last offset of the log.
     pub last: u64,
+    /// The offset in the topic of the next record to be counted.
+    pub topic: u64,
     /// The last ID of the audit.
     pub last_audit: String,
+    /// The history of the server.
+    pub history: String,
     /// The entities.
     pub rows: Vec<Row>,
 }
 
 /// Observes counters of partitions.
 pub struct Observer {
-    store: Store,
+    pub(super) store: Store,
     log: Streams,
     pub changes: Changes,
+    /// What is read of the topic, for data that has one.
+    pub topic: Option<TopicSource>,
     /// Whether the shadows are advanced when they are far behind.
     pub catches_up: bool,
     /// The first offset of each log that is kept.
@@ -89,6 +111,7 @@ impl Observer {
             store,
             log,
             changes,
+            topic: None,
             catches_up: true,
             holds: HashMap::new(),
         }
@@ -104,12 +127,15 @@ impl Observer {
         partition: Partition,
         (schema, entities): (&Name, &[Entity]),
     ) -> Result<Observation, RebuildError> {
-        let mut observation = self.read(partition, (schema, entities)).await?;
+        self.bound_tails(shadows).await?;
+        let mut observation = self.read(shadows, partition, (schema, entities)).await?;
         if self.catches_up && observation.position > shadows.next(partition) + MAX_TAIL {
             self.catch_up(shadows, partition).await?;
-            observation = self.read(partition, (schema, entities)).await?;
+            observation = self.read(shadows, partition, (schema, entities)).await?;
         }
         self.add_tail(shadows, partition, (schema, &mut observation))
+            .await?;
+        self.add_topic_tail(shadows, partition, (schema, &mut observation))
             .await?;
         Ok(observation)
     }
@@ -117,6 +143,7 @@ impl Observer {
     /// Reads counters, without what the log has.
     async fn read(
         &self,
+        shadows: &Shadows,
         partition: Partition,
         (schema, entities): (&Name, &[Entity]),
     ) -> Result<Observation, RebuildError> {
@@ -126,6 +153,7 @@ impl Observer {
             keys.log(partition),
             keys.audit(partition),
             keys.archive_hold(partition),
+            keys.rebuild_offsets(partition),
         ];
         let mut indexes: HashMap<String, usize> = HashMap::new();
         let mut places = Vec::with_capacity(entities.len());
@@ -136,7 +164,7 @@ impl Observer {
             let mut index = |key: &str| {
                 *indexes.entry(key.to_owned()).or_insert_with(|| {
                     all.push(key.to_owned());
-                    all.len() - 4
+                    all.len() - 5
                 })
             };
             let row = at.row().map(|row| row.to_string()).unwrap_or_default();
@@ -157,8 +185,15 @@ impl Observer {
                 String::from_redis_value(value).map_err(unexpected)
             };
             let (position, last, last_audit, hold) = (text()?, text()?, text()?, text()?);
+            let topic = text()?.parse().map_err(unexpected)?;
+            let recorded = (text()?, text()?);
+            let history = text()?;
             if hold.parse().ok() != self.holds.get(&partition).copied() {
                 return Err(RebuildError::HoldLost);
+            }
+            // A baseline records none.
+            if self.catches_up && !shadows.are_at(partition, &recorded) {
+                return Err(RebuildError::Elsewhere);
             }
             let offset = last.strip_prefix("0-").and_then(|last| last.parse().ok());
             let Some(last) = offset else {
@@ -174,22 +209,37 @@ impl Observer {
                     counters: Vec::from_redis_value(value()).map_err(unexpected)?,
                     shadow: Vec::from_redis_value(value()).map_err(unexpected)?,
                     tail: Sums::default(),
+                    erased: 0,
                 });
             }
             return Ok(Observation {
                 position: position.parse().map_err(unexpected)?,
                 last,
+                topic,
                 last_audit,
+                history,
                 rows,
             });
         }
     }
 
     /// The offset of the next entry of a partition to be counted.
-    pub async fn position(&self, partition: Partition) -> Result<u64, RebuildError> {
+    pub async fn position(
+        &self,
+        shadows: &Shadows,
+        partition: Partition,
+    ) -> Result<u64, RebuildError> {
+        Ok(self.read_positions(shadows, partition).await?.position)
+    }
+
+    /// Reads how far a partition is counted.
+    pub(super) async fn read_positions(
+        &self,
+        shadows: &Shadows,
+        partition: Partition,
+    ) -> Result<Observation, RebuildError> {
         let nothing = Name::new("none").map_err(unexpected)?;
-        let observed = self.read(partition, (&nothing, &[])).await?;
-        Ok(observed.position)
+        self.read(shadows, partition, (&nothing, &[])).await
     }
 
     /// Advances the shadows of a partition to its position.
@@ -198,7 +248,10 @@ impl Observer {
         shadows: &mut Shadows,
         partition: Partition,
     ) -> Result<(), RebuildError> {
-        let position = self.position(partition).await?;
+        if self.topic.is_some() {
+            return self.fold_topic(shadows, partition).await;
+        }
+        let position = self.position(shadows, partition).await?;
         if shadows.next(partition) >= position {
             return Ok(());
         }
@@ -268,12 +321,7 @@ impl Observer {
                     };
                     match change.delta {
                         Some((idx, delta)) => row.tail.add(idx, delta),
-                        None => {
-                            row.tail = Sums {
-                                is_new: true,
-                                ..Sums::default()
-                            }
-                        }
+                        None => row.erase(change.topic, shadows.next_topic(partition)),
                     }
                 }
             }
@@ -302,7 +350,7 @@ impl Observer {
     }
 
     /// Reads entries of a partition, with their outcomes. Also returns whether there are no more.
-    async fn records(
+    pub(super) async fn records(
         &self,
         partition: Partition,
         from: u64,
@@ -334,13 +382,26 @@ impl Observer {
     }
 
     /// The outcomes of entries that were not counted. Those of kept entries are kept.
-    async fn outcomes(&self, partition: Partition) -> Result<HashMap<u64, Outcome>, RebuildError> {
+    pub(super) async fn outcomes(
+        &self,
+        partition: Partition,
+    ) -> Result<HashMap<u64, Outcome>, RebuildError> {
+        let stored = self.all_outcomes(partition).await?.into_iter();
+        let outcomes = stored.filter_map(|(field, outcome)| Some((field.parse().ok()?, outcome)));
+        Ok(outcomes.collect())
+    }
+
+    /// The outcomes of entries, and of records of the topic, by field.
+    pub(super) async fn all_outcomes(
+        &self,
+        partition: Partition,
+    ) -> Result<HashMap<String, Outcome>, RebuildError> {
         let mut cmd = redis::cmd("HGETALL");
         cmd.arg(self.store.keys().outcomes(partition));
-        let stored: HashMap<u64, u64> = cmd.query_async(&mut self.store.reads()).await?;
+        let stored: HashMap<String, u64> = cmd.query_async(&mut self.store.reads()).await?;
         let outcomes = stored
             .into_iter()
-            .filter_map(|(offset, number)| Some((offset, Outcome::from_number(number)?)));
+            .filter_map(|(field, number)| Some((field, Outcome::from_number(number)?)));
         Ok(outcomes.collect())
     }
 }

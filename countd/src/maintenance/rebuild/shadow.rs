@@ -19,6 +19,11 @@ pub(super) static SHADOW: ScriptTemplate =
 /// Commands that this file sends.
 pub(super) const PERMISSIONS: &[&str] = &["HGETALL {replay_offsets}"];
 
+/// What precedes the number of a partition in the field of its offset in the topic.
+const TOPIC: &str = "topic:";
+/// The field of the number of parts of the topic that were added.
+const PARTS: &str = "parts";
+
 /// What entries add to the counters of an entity.
 #[derive(Default)]
 pub struct Sums {
@@ -46,13 +51,30 @@ impl Sums {
     }
 }
 
+/// Whether additions are a part of what a rebuild reads of the topic. Its offsets are recorded at the end: until then, the shadows are
+/// incomplete, and the reading begins again if it is interrupted.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub enum Reading {
+    /// They are not: the additions have their own offsets.
+    #[default]
+    None,
+    /// More follows.
+    Part,
+    /// This is the last part.
+    End,
+}
+
 /// What entries add to counters.
 #[derive(Default)]
 pub struct Additions {
+    /// The part of the topic that they are.
+    pub reading: Reading,
     /// By schema and entity.
     pub entities: HashMap<(Name, Entity), Sums>,
     /// The offset after the last entry, by partition.
     pub next: BTreeMap<Partition, u64>,
+    /// The offset after the last record of the topic, by partition.
+    pub topic: BTreeMap<Partition, u64>,
 }
 
 impl Additions {
@@ -79,6 +101,10 @@ pub struct Shadows {
     store: Store,
     /// The offset from which each partition continues. None is recorded at the start.
     offsets: BTreeMap<Partition, u64>,
+    /// The same in the topic.
+    topic: BTreeMap<Partition, u64>,
+    /// By the first partition of each Hash of offsets: the number of parts of the topic that were added, 0 after the last one.
+    parts: BTreeMap<Partition, u64>,
 }
 
 impl Shadows {
@@ -95,7 +121,15 @@ impl Shadows {
             cmd.arg(keys.rebuild_offsets(partition));
             let fields: HashMap<String, String> = cmd.query_async(&mut store.reads()).await?;
             for (field, value) in fields {
-                match (field.parse(), value.parse()) {
+                let of_topic = field.strip_prefix(TOPIC);
+                let number = of_topic.unwrap_or(&field).parse();
+                match (number, value.parse()) {
+                    (_, Ok(parts)) if field == PARTS => {
+                        shadows.parts.insert(partition, parts);
+                    }
+                    (Ok(partition), Ok(offset)) if of_topic.is_some() => {
+                        shadows.topic.insert(partition, offset);
+                    }
                     (Ok(partition), Ok(offset)) => drop(shadows.offsets.insert(partition, offset)),
                     _ => {
                         let problem = format!("field {field} of countd:rebuild:pos is damaged");
@@ -112,12 +146,43 @@ impl Shadows {
         Shadows {
             store: store.clone(),
             offsets: BTreeMap::new(),
+            topic: BTreeMap::new(),
+            parts: BTreeMap::new(),
         }
     }
 
     /// Lets a partition begin at an offset, which is not recorded.
     pub fn start_at(&mut self, partition: Partition, offset: u64) {
         self.offsets.insert(partition, offset);
+    }
+
+    /// Lets a partition begin at an offset of the topic, which is not recorded.
+    pub fn start_topic_at(&mut self, partition: Partition, offset: u64) {
+        self.topic.insert(partition, offset);
+    }
+
+    /// Whether the recorded offsets of a partition, in its log and in the topic, are those that this process knows.
+    pub fn are_at(&self, partition: Partition, recorded: &(String, String)) -> bool {
+        let is = |known: Option<&u64>, recorded: &str| match known {
+            Some(known) => recorded.parse() == Ok(*known),
+            None => recorded.is_empty(),
+        };
+        is(self.offsets.get(&partition), &recorded.0) && is(self.topic.get(&partition), &recorded.1)
+    }
+
+    /// Whether the reading of the topic was interrupted.
+    pub fn are_incomplete(&self) -> bool {
+        self.parts.values().any(|parts| *parts > 0)
+    }
+
+    /// The offset in the topic of the next record of a partition.
+    pub fn next_topic(&self, partition: Partition) -> u64 {
+        self.topic.get(&partition).copied().unwrap_or(0)
+    }
+
+    /// The offsets of all partitions in the topic.
+    pub fn topic_offsets(&self) -> &BTreeMap<Partition, u64> {
+        &self.topic
     }
 
     /// The offsets of all partitions.
@@ -143,6 +208,10 @@ impl Shadows {
         let keys = self.store.keys();
         let group = |partition: Partition| if keys.tagged() { partition } else { 0 };
         let mut groups: BTreeMap<Partition, Additions> = BTreeMap::new();
+        for (partition, next) in additions.topic {
+            let additions = groups.entry(group(partition)).or_default();
+            additions.topic.insert(partition, next);
+        }
         for (partition, next) in additions.next {
             let additions = groups.entry(group(partition)).or_default();
             additions.next.insert(partition, next);
@@ -151,40 +220,60 @@ impl Shadows {
             let additions = groups.entry(group(keys.of_entity(&entity))).or_default();
             additions.entities.insert((schema, entity), sums);
         }
-        for additions in groups.values() {
-            self.add_group(additions).await?;
+        for (group, mut of_group) in groups {
+            of_group.reading = additions.reading;
+            self.add_group(group, &of_group).await?;
         }
         Ok(())
     }
 
-    async fn add_group(&mut self, additions: &Additions) -> Result<(), RebuildError> {
+    /// The fields of the progress that additions change: name, expected and new value.
+    fn progress(&self, group: Partition, additions: &Additions) -> Vec<(String, String, u64)> {
+        let text = |value: Option<&u64>| value.map(u64::to_string).unwrap_or_default();
+        let entries = additions.next.iter().map(|(partition, next)| {
+            let expected = text(self.offsets.get(partition));
+            (partition.to_string(), expected, *next)
+        });
+        let records = additions.topic.iter().map(|(partition, next)| {
+            let expected = text(self.topic.get(partition));
+            (format!("{TOPIC}{partition}"), expected, *next)
+        });
+        let parts = self.parts.get(&group);
+        let part = match additions.reading {
+            Reading::None => None,
+            Reading::Part => Some(parts.unwrap_or(&0) + 1),
+            Reading::End => Some(0),
+        };
+        let part = part.map(|part| (PARTS.to_owned(), text(parts), part));
+        entries.chain(records).chain(part).collect()
+    }
+
+    async fn add_group(
+        &mut self,
+        group: Partition,
+        additions: &Additions,
+    ) -> Result<(), RebuildError> {
         let (keys, locator) = (self.store.keys(), Locator::of(&self.store));
         let mut entities = Vec::with_capacity(additions.entities.len());
         let (mut names, mut indexes) = (Vec::new(), HashMap::new());
-        let mut any = additions.next.keys().next().copied();
         for ((schema, entity), sums) in &additions.entities {
             let at = locator.entity(schema, entity);
             let shadow = keys.shadow_of(&at);
             let shadow = shadow.ok_or_else(|| RebuildError::Moving(entity.etype.clone()))?;
-            any = any.or(Some(keys.of_entity(entity)));
             let index = *indexes.entry(shadow.key().to_owned()).or_insert_with(|| {
                 names.push(shadow.key().to_owned());
                 names.len()
             });
             entities.push((index, shadow.row(), sums));
         }
-        let Some(any) = any else {
-            return Ok(());
-        };
-        let all: Vec<String> = std::iter::once(keys.rebuild_offsets(any))
+        let progress = self.progress(group, additions);
+        let all: Vec<String> = std::iter::once(keys.rebuild_offsets(group))
             .chain(names)
             .collect();
         let mut call = RedisCall::script(SHADOW.on(self.store.backend()), &all);
-        call.cmd.arg(additions.next.len());
-        for (partition, next) in &additions.next {
-            let expected = self.recorded(*partition).map(|offset| offset.to_string());
-            call.cmd.arg(*partition).arg(expected.unwrap_or_default());
-            call.cmd.arg(*next);
+        call.cmd.arg(progress.len());
+        for (field, expected, new) in &progress {
+            call.cmd.arg(field).arg(expected).arg(*new);
         }
         for (index, row, sums) in entities {
             let columns = sums.fields.iter().flat_map(|(idx, (added, subtracted))| {
@@ -206,12 +295,13 @@ impl Shadows {
         match is_added.map_err(|error| StoreError::Unexpected(error.to_string()))? {
             true => {
                 self.offsets.extend(&additions.next);
+                self.topic.extend(&additions.topic);
+                let part = progress.iter().find(|(field, ..)| field == PARTS);
+                self.parts.extend(part.map(|(_, _, part)| (group, *part)));
                 Ok(())
             }
             // The call may have been executed before its reply was lost.
-            false => Err(RebuildError::Refused(
-                "the rebuild has advanced elsewhere: run the command again".to_owned(),
-            )),
+            false => Err(RebuildError::Elsewhere),
         }
     }
 }

@@ -4,6 +4,7 @@ use super::error::RebuildError;
 use super::observe::unexpected;
 use crate::domain::ids::Name;
 use crate::domain::keys::Partition;
+use crate::log::published::Histories;
 use crate::redis::call::RedisCall;
 use crate::redis::script::LoadedScript;
 use crate::redis::store::Store;
@@ -15,10 +16,29 @@ use std::sync::LazyLock;
 pub(super) static HOLD: LazyLock<LoadedScript> =
     LazyLock::new(|| LoadedScript::writing(include_str!("../../lua/rebuild_hold.lua")));
 
+/// Sets holds for data with a topic, and reads how far it is counted.
+pub(super) static CUT: LazyLock<LoadedScript> =
+    LazyLock::new(|| LoadedScript::writing(include_str!("../../lua/rebuild_cut.lua")));
+
+/// How far a partition was copied and counted at one moment.
+pub(super) struct Cut {
+    /// The offset of the first entry that was not copied to the topic.
+    pub published: u64,
+    /// The offset of the next entry to be counted.
+    pub position: u64,
+    /// The offset in the topic of the next record to be counted.
+    pub topic: u64,
+    /// The histories of the servers from which entries were copied.
+    pub histories: Histories,
+    /// The offset of the last erasure.
+    pub erased: u64,
+}
+
 /// Commands that this file sends.
 pub(super) const PERMISSIONS: &[&str] = &[
     "HGETALL {replay}",
     "HSET {replay} f v",
+    "HDEL {replay} f",
     "EXPIRE {hold} 1",
     "UNLINK {hold}",
     "HGET {reconcile} f",
@@ -107,6 +127,19 @@ impl State {
         Ok(())
     }
 
+    /// Forgets which rows were compared: Redis has lost its last writes, and with them perhaps corrections.
+    pub async fn compare_again(&mut self) -> Result<(), RebuildError> {
+        let done = std::mem::take(&mut self.done);
+        if done.is_empty() {
+            return Ok(());
+        }
+        let fields = done.iter().map(|partition| format!("{DONE}{partition}"));
+        let fields: Vec<String> = fields.collect();
+        let mut cmd = redis::cmd("HDEL");
+        cmd.arg(self.store.keys().rebuild_state()).arg(fields);
+        Ok(cmd.exec_async(&mut self.store.commands()).await?)
+    }
+
     /// Ends the rebuild. `clean_up` follows.
     pub async fn discard(store: &Store) -> Result<(), RebuildError> {
         let mut cmd = redis::cmd("HSET");
@@ -177,6 +210,33 @@ pub(super) async fn set_holds(
         holds.extend(group.into_iter().zip(held));
     }
     Ok(holds)
+}
+
+/// Lets logs keep what is not copied to the topic. Returns how far each partition was counted at that moment.
+pub(super) async fn cut(store: &Store) -> Result<BTreeMap<Partition, Cut>, RebuildError> {
+    let keys = store.keys();
+    let mut cuts = BTreeMap::new();
+    for group in groups(store) {
+        let all = [keys.position(group[0]), keys.archive_hold(group[0])];
+        let mut call = RedisCall::script(&CUT, &all);
+        call.cmd.arg(HOLD_SECONDS).arg(&group);
+        let reply = call.send(store).await?;
+        let replies = Vec::<(u64, u64, u64, String, u64)>::from_redis_value(reply);
+        for (partition, reply) in group.into_iter().zip(replies.map_err(unexpected)?) {
+            let (published, position, topic, histories, erased) = reply;
+            let histories = Histories::parse(&histories)
+                .ok_or_else(|| unexpected(format!("field copies:{partition} is damaged")))?;
+            let cut = Cut {
+                published,
+                position,
+                topic,
+                histories,
+                erased,
+            };
+            cuts.insert(partition, cut);
+        }
+    }
+    Ok(cuts)
 }
 
 /// Keeps the holds.

@@ -24,6 +24,8 @@ pub(super) const ARCHIVE: &str = "archive";
 pub(super) const ARCHIVE_ID: &str = "archive_id";
 /// The field that says whether a sink follows the log.
 pub(super) const SINK: &str = "sink";
+/// The field with the topic of the data.
+const TOPIC: &str = "topic";
 /// The field that says whether a restore is under way.
 pub(super) const RESTORING: &str = "restoring";
 pub(super) const ON: &str = "on";
@@ -112,6 +114,8 @@ pub struct StoredLayout {
     pub archives: bool,
     /// Whether a sink follows the log. What it holds is not trimmed, and the log has every change of a counter.
     pub sinks: bool,
+    /// Whether repeatable events are, or were, in a topic of Kafka. Streams are copied to it, and the log has every change of a counter.
+    pub has_topic: bool,
     /// Whether a restore is under way. Nothing else may use the data.
     pub is_restoring: bool,
     /// Grows by 1 with each change that running processes must see.
@@ -142,6 +146,7 @@ impl StoredLayout {
             counting: String::new(),
             archives: false,
             sinks: false,
+            has_topic: false,
             is_restoring: false,
             epoch: 0,
             storages: HashMap::new(),
@@ -240,6 +245,7 @@ impl StoredLayout {
             counting: text(COUNTING).to_owned(),
             archives: switch(ARCHIVE)?,
             sinks: switch(SINK)?,
+            has_topic: !text(TOPIC).is_empty(),
             is_restoring: switch(RESTORING)?,
             epoch,
             storages,
@@ -251,7 +257,7 @@ impl StoredLayout {
 
     /// Whether changes of counters without an event are appended to the log, too.
     pub fn journals(&self) -> bool {
-        self.archives || self.sinks
+        self.archives || self.sinks || self.has_topic
     }
 
     /// Whether the facts of a metric are kept for users, too.

@@ -70,10 +70,12 @@ fn a_baseline_keeps_what_follows_it() {
         ],
     );
     let older = BaselineWriter::create(&dir.0, 3).expect("a baseline");
-    let older = older.finish([(1, 2), (2, 2)].into()).expect("written");
+    let older = older
+        .finish([(1, 2), (2, 2)].into(), None)
+        .expect("written");
     std::thread::sleep(std::time::Duration::from_millis(3));
     let kept = BaselineWriter::create(&dir.0, 3).expect("a baseline");
-    let kept = kept.finish([(1, 7), (2, 6)].into()).expect("written");
+    let kept = kept.finish([(1, 7), (2, 6)].into(), None).expect("written");
     let report = prune(&dir.0, &Before::Baseline(kept.clone()), &Silent).expect("pruned");
     assert_eq!(
         (report.chunks, report.segments, report.baselines),
