@@ -14,6 +14,7 @@ mod kills;
 mod nodes;
 mod offsets;
 mod outage;
+mod rebuild;
 mod redis;
 mod retention;
 mod security;
