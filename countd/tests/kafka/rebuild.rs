@@ -321,6 +321,8 @@ fn removed_records_are_refused_with_their_number() {
     forge(&setup.store, "note:6", READ, 1_000);
     setup.produce(2);
     let from = [
+        // The refused one is not continued.
+        "--restart",
         "--from",
         &name,
         "--archive",
