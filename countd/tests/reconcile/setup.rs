@@ -50,7 +50,8 @@ pub fn forge(store: &TestStore, entity: &str, idx: u16, delta: i64) {
     } else if store.has_module {
         client.ok(&format!("CINT.BATCHINCR {key} LEN 5 {idx} {delta}"));
     } else {
-        client.ok(&format!("BITFIELD {key} SET u40 #4 0"));
+        // It gets the length of its schema, and keeps what it has.
+        client.ok(&format!("BITFIELD {key} INCRBY u40 #4 0"));
         client.ok(&format!("BITFIELD {key} INCRBY u40 #{idx} {delta}"));
     }
 }
