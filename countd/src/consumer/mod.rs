@@ -15,6 +15,7 @@ mod change_streams;
 mod checks;
 mod commit;
 mod copied_outcomes;
+mod copies;
 mod counter_key;
 mod credit_rules;
 mod credits;

@@ -7,25 +7,18 @@
 use super::assignment::AssignedPartitions;
 use super::backoff::Backoff;
 use super::copied_outcomes::CopiedOutcomes;
+use super::copies::Copies;
 use super::position::load_next_offsets;
 use super::server_history;
 use super::untrimmed::UntrimmedLogs;
 use crate::domain::config::Config;
-use crate::domain::config::USER;
 use crate::domain::error::StoreError;
-use crate::domain::event::GroupEvent;
-use crate::domain::event::{Cause, Journal};
 use crate::domain::keys::Partition;
-use crate::log::archive::{self, Outcome};
-use crate::log::kafka::{
-    HISTORY, INDEX, KIND, OUTCOME, OutgoingRecord, Producer, SEQUENCE, SOURCE, Topic, TopicError,
-    Watermarks, short_history,
-};
-use crate::log::{EntryKind, EventLog, LogEntry, Streams, published};
+use crate::log::archive;
+use crate::log::kafka::{OutgoingRecord, Producer, Topic, TopicError, Watermarks, short_history};
+use crate::log::{EventLog, LogEntry, Streams, published};
 use crate::redis::store::Store;
 use futures_util::{StreamExt, TryStreamExt, stream};
-use serde::Deserialize;
-use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -66,10 +59,92 @@ struct Page {
     partition: Partition,
     history: Arc<str>,
     entries: Vec<LogEntry>,
+    /// The first offset that was read.
+    from: u64,
     /// The offset after them.
     next: u64,
     /// Whether that is the position.
     is_all: bool,
+}
+
+/// An entry whose copies are sent.
+struct SentEntry {
+    /// The number of copies.
+    records: usize,
+    /// Whether it was counted.
+    is_counted: bool,
+    /// Whether it has all copies that a rebuild needs.
+    has_copies: bool,
+}
+
+/// What became of the copies of a page.
+struct CopiedPage {
+    /// The offset of the first entry that is not copied.
+    next: u64,
+    /// The offset after the last counted entry before `next` that has no copy and will have none: it is too large, or it was trimmed, as by a
+    /// process with `log.kind = "streams"`.
+    gap: Option<u64>,
+    /// The entries before `next`.
+    entries: u64,
+    /// Their size.
+    bytes: u64,
+    /// The number of copies that were appended.
+    records: u64,
+    /// Why the rest is copied again.
+    error: Option<TopicError>,
+}
+
+impl Page {
+    /// Takes what was sent of this page, and the results.
+    fn copied(
+        &self,
+        sent: &mut impl Iterator<Item = SentEntry>,
+        results: &mut impl Iterator<Item = Result<(), TopicError>>,
+    ) -> CopiedPage {
+        let mut copied = CopiedPage {
+            next: self.next,
+            gap: None,
+            entries: 0,
+            bytes: 0,
+            records: 0,
+            error: None,
+        };
+        let mut expected = self.from;
+        for (entry, sent) in self.entries.iter().zip(sent) {
+            let mut has_copies = sent.has_copies;
+            if entry.offset > expected && copied.error.is_none() {
+                copied.gap = Some(entry.offset);
+            }
+            expected = entry.offset + 1;
+            for result in results.by_ref().take(sent.records) {
+                match result {
+                    Ok(()) => copied.records += 1,
+                    // It would fail again and again.
+                    Err(error @ TopicError::TooLarge(_)) => {
+                        tracing::error!(partition = self.partition, offset = entry.offset, %error, "an event is not copied to the topic");
+                        has_copies &= !sent.is_counted;
+                    }
+                    Err(error) => {
+                        if copied.error.is_none() {
+                            copied.next = entry.offset;
+                        }
+                        copied.error = Some(error);
+                    }
+                }
+            }
+            if copied.error.is_none() {
+                copied.entries += 1;
+                copied.bytes += entry.size as u64;
+                if !has_copies {
+                    copied.gap = Some(entry.offset + 1);
+                }
+            }
+        }
+        if copied.error.is_none() && expected < self.next {
+            copied.gap = Some(self.next);
+        }
+        copied
+    }
 }
 
 impl Publisher {
@@ -159,66 +234,48 @@ impl Publisher {
         let reads = stream::iter(reads).buffered(MAX_IN_FLIGHT);
         let pages: Vec<Page> = reads.try_collect().await?;
         let mut is_complete = pages.iter().all(|page| page.is_all);
-        let mut records = Vec::new();
-        // The number of records of each entry.
-        let mut counts = Vec::new();
         // What was counted has its outcome.
         let offsets = pages.iter().map(|page| {
             let offsets = page.entries.iter().map(|entry| entry.offset);
             (page.partition, offsets.collect())
         });
         let outcomes = self.outcomes.load(&offsets.collect()).await?;
+        let (mut records, mut sent) = (Vec::new(), Vec::new());
         for page in &pages {
+            let copies = Copies {
+                source: page.partition,
+                history: &page.history,
+                of_topic: self.topic.identity().partition_of(page.partition),
+            };
             for entry in &page.entries {
                 let before = records.len();
                 let outcome = outcomes.get(&(page.partition, entry.offset)).copied();
-                self.add_records(page, entry, outcome, &mut records);
-                counts.push(records.len() - before);
+                let has_copies = copies.add(entry, outcome, &mut records);
+                sent.push(SentEntry {
+                    records: records.len() - before,
+                    is_counted: outcome.is_none(),
+                    has_copies,
+                });
             }
         }
-        let results = self.send(assigned, &records).await;
-        let mut results = results.into_iter();
-        let mut counts = counts.into_iter();
+        let mut results = self.send(assigned, &records).await.into_iter();
+        let mut sent = sent.into_iter();
         let mut failed = None;
         for page in pages {
-            let (mut next, mut copied) = (page.next, 0);
-            let (mut entries, mut bytes) = (0, 0);
-            let mut is_stopped = false;
-            for entry in &page.entries {
-                let of_entry = results.by_ref().take(counts.next().unwrap_or(0));
-                for result in of_entry {
-                    match result {
-                        Ok(()) => copied += 1,
-                        // It would fail again and again.
-                        Err(error @ TopicError::TooLarge(_)) => {
-                            tracing::error!(partition = page.partition, offset = entry.offset, %error, "an event is not copied to the topic");
-                        }
-                        Err(error) => {
-                            if !is_stopped {
-                                (is_stopped, next) = (true, entry.offset);
-                            }
-                            failed = Some(error);
-                        }
-                    }
-                }
-                if !is_stopped {
-                    entries += 1;
-                    bytes += entry.size as u64;
-                }
-            }
-            metrics::counter!("countd_kafka_published_total").increment(copied);
-            let partition = page.partition;
-            let advanced = {
-                let history = (&*page.history, short_history(&page.history));
-                published::advance(&self.store, partition, next, history).await?
-            };
-            if !advanced {
+            let copied = page.copied(&mut sent, &mut results);
+            metrics::counter!("countd_kafka_published_total").increment(copied.records);
+            failed = copied.error.or(failed);
+            let (partition, next) = (page.partition, copied.next);
+            let history = (&*page.history, short_history(&page.history));
+            let range = (next, copied.gap);
+            if !published::advance(&self.store, partition, range, history).await? {
                 // What was copied is lost in Redis. Its offsets will have other entries.
                 self.untrimmed.remove(partition);
                 is_complete = false;
                 continue;
             }
-            self.untrimmed.add(partition, next, (entries, bytes));
+            self.untrimmed
+                .add(partition, next, (copied.entries, copied.bytes));
         }
         failed.map_or(Ok(is_complete), Err)
     }
@@ -255,63 +312,6 @@ impl Publisher {
             .filter_map(|((partition, from), until)| Some((*partition, from, until?)))
             .filter(|(_, from, until)| from < until)
             .collect())
-    }
-
-    /// Adds the records of an entry: one for an event or a change of an entity's counters without an event, one for each user of a group,
-    /// and none for what countd writes for itself.
-    fn add_records(
-        &self,
-        page: &Page,
-        entry: &LogEntry,
-        outcome: Option<Outcome>,
-        records: &mut Vec<OutgoingRecord>,
-    ) {
-        let partition = page.partition;
-        let mut add = |key: String, value: Vec<u8>, index: Option<usize>| {
-            let mut headers = vec![
-                (SOURCE, partition.to_string()),
-                (SEQUENCE, entry.offset.to_string()),
-                (HISTORY, short_history(&page.history).to_owned()),
-            ];
-            headers.extend(index.map(|index| (INDEX, index.to_string())));
-            headers.extend(outcome.map(|outcome| (OUTCOME, outcome.name().to_owned())));
-            if entry.kind == EntryKind::Journal {
-                headers.push((KIND, entry.kind.field().to_owned()));
-            }
-            records.push(OutgoingRecord {
-                partition: self.topic.identity().partition_of(partition),
-                key,
-                value,
-                headers,
-            });
-        };
-        match entry.kind {
-            EntryKind::Event | EntryKind::Envelope if entry.is_whole => {
-                // Without an entity it has become a dead letter.
-                if let Some(key) = key_of(&entry.payload) {
-                    add(key, entry.payload.clone(), None);
-                }
-            }
-            EntryKind::Group => {
-                let group = serde_json::from_slice::<GroupEvent>(&entry.payload);
-                let events = group.map(GroupEvent::into_events).unwrap_or_default();
-                for (index, event) in events.into_iter().enumerate() {
-                    let key = format!("{}:{}", event.entity.etype, event.entity.eid);
-                    add(key, event.to_json().into_bytes(), Some(index));
-                }
-            }
-            EntryKind::Journal if entry.is_whole => {
-                let journal = serde_json::from_slice::<Journal>(&entry.payload);
-                if let Ok(journal) = journal
-                    && journal.etype.as_str() != USER
-                    && journal.why != Cause::Repair
-                {
-                    let key = format!("{}:{}", journal.etype, journal.eid);
-                    add(key, entry.payload.clone(), None);
-                }
-            }
-            _ => {}
-        }
     }
 
     /// Trims streams up to what was copied.
@@ -359,53 +359,8 @@ async fn read(log: &Streams, waiting: Waiting) -> Result<Page, StoreError> {
         partition,
         history,
         entries,
+        from,
         is_all: next == until,
         next,
     })
-}
-
-/// The key of the record of an event or an envelope. `None` if it names no entity.
-fn key_of(payload: &[u8]) -> Option<String> {
-    #[derive(Deserialize)]
-    struct Named<'a> {
-        #[serde(borrow, alias = "aggregate_type")]
-        etype: Cow<'a, str>,
-        #[serde(borrow, alias = "aggregate_id")]
-        eid: IdText<'a>,
-    }
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum IdText<'a> {
-        Text(#[serde(borrow)] Cow<'a, str>),
-        Number(u64),
-    }
-    let named: Named<'_> = serde_json::from_slice(payload).ok()?;
-    Some(match named.eid {
-        IdText::Text(eid) => format!("{}:{eid}", named.etype),
-        IdText::Number(eid) => format!("{}:{eid}", named.etype),
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn records_have_the_key_of_the_entity() {
-        for (payload, key) in [
-            (
-                r#"{"etype":"note","eid":"7","metric":"like"}"#,
-                Some("note:7"),
-            ),
-            (r#"{"etype":"note","eid":7}"#, Some("note:7")),
-            (
-                r#"{"event_id":"a","aggregate_type":"note","aggregate_id":"x-1","payload":{"etype":"note"}}"#,
-                Some("note:x-1"),
-            ),
-            (r#"{"etype":"note"}"#, None),
-            ("not JSON", None),
-        ] {
-            assert_eq!(key_of(payload.as_bytes()).as_deref(), key, "{payload}");
-        }
-    }
 }

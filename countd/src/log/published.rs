@@ -60,17 +60,19 @@ impl Histories {
 
     /// The first offset from which on all copies are known, and none was left out.
     pub fn complete_from(&self) -> u64 {
-        let last_gap = self.0.iter().rposition(|(_, history)| history == RESET);
-        match (last_gap, self.0.first()) {
-            (Some(at), _) => self.0[at].0,
-            (None, Some((first, _))) => *first,
-            (None, None) => 1,
-        }
+        let first = self.0.first().map_or(1, |(first, _)| *first);
+        self.after_gap().unwrap_or(first)
+    }
+
+    /// The first offset after the last counted entry that was left out, if any was.
+    pub fn after_gap(&self) -> Option<u64> {
+        let mut gaps = self.0.iter().rev().filter(|(_, history)| history == GAP);
+        gaps.next().map(|(first, _)| *first)
     }
 }
 
-/// Stands for the entries that a reset of the log has left out.
-const RESET: &str = "reset";
+/// Stands for entries that were left out: by a reset of the log, or because their copies are too large for the topic.
+const GAP: &str = "gap";
 
 /// The offset of the first entry of each partition that was not copied.
 ///
@@ -99,6 +101,35 @@ pub async fn load(store: &Store, partitions: &[Partition]) -> Result<Vec<u64>, S
         .collect()
 }
 
+/// The histories from which these partitions were copied.
+///
+/// # Errors
+/// The store is unavailable, or a field is damaged.
+pub async fn histories(
+    store: &Store,
+    partitions: &[Partition],
+) -> Result<Vec<Histories>, StoreError> {
+    if partitions.is_empty() {
+        return Ok(Vec::new());
+    }
+    let keys = store.keys();
+    let mut pipe = redis::pipe();
+    for chunk in partitions.chunks(keys.partitions_per_hash()) {
+        let fields: Vec<String> = chunk.iter().copied().map(histories_field).collect();
+        pipe.cmd("HMGET").arg(keys.position(chunk[0])).arg(fields);
+    }
+    let stored: Vec<Vec<Option<String>>> = pipe.query_async(&mut store.commands()).await?;
+    let stored = stored.into_iter().flatten().zip(partitions);
+    stored
+        .map(|(stored, partition)| {
+            Histories::parse(&stored.unwrap_or_default()).ok_or_else(|| {
+                let (key, field) = (keys.position(*partition), histories_field(*partition));
+                StoreError::Unexpected(format!("field {field} of {key} is damaged"))
+            })
+        })
+        .collect()
+}
+
 /// Whether any entry of these partitions was counted.
 ///
 /// # Errors
@@ -114,21 +145,23 @@ pub async fn any_counted(store: &Store, partitions: &[Partition]) -> Result<bool
     Ok(positions.any(|position| position != b"1"))
 }
 
-/// Records up to where a partition was copied. Returns false if the server has another history than `history`: the entries that were copied
-/// may not be in the stream any more.
+/// Records up to where a partition was copied, and the offset after the last counted entry that has no copy and will have none. Returns false
+/// if the server has another history than `history`: the entries that were copied may not be in the stream any more.
 ///
 /// # Errors
 /// The store is unavailable.
 pub async fn advance(
     store: &Store,
     partition: Partition,
-    next: u64,
+    (next, gap): (u64, Option<u64>),
     (history, name): (&str, &str),
 ) -> Result<bool, StoreError> {
     let mut call = RedisCall::script(&ADVANCE, &[store.keys().position(partition)]);
     call.cmd.arg(history).arg(field(partition)).arg(next);
     call.cmd.arg(histories_field(partition));
     call.cmd.arg(name);
+    let gap = gap.map(|gap| gap.to_string()).unwrap_or_default();
+    call.cmd.arg(gap);
     let reply = call.send(store).await?;
     bool::from_redis_value(reply)
         .map_err(|error| StoreError::Unexpected(format!("published_advance: {error}")))
@@ -147,8 +180,9 @@ mod tests {
         assert_eq!(histories.complete_from(), 1);
         assert_eq!(Histories::parse("5:aa").expect("valid").of(4), None);
         assert_eq!(Histories::parse("5:aa").expect("valid").complete_from(), 5);
-        let reset = Histories::parse("1:aa,40:reset,50:aa").expect("valid");
-        assert_eq!(reset.complete_from(), 40);
+        let gap = Histories::parse("40:gap,50:aa").expect("valid");
+        assert_eq!((gap.complete_from(), gap.after_gap()), (40, Some(40)));
+        assert_eq!(histories.after_gap(), None);
         assert_eq!(Histories::parse(""), Some(Histories::default()));
         assert_eq!(Histories::parse("x:aa"), None);
     }

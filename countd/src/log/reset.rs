@@ -150,6 +150,7 @@ pub async fn reset(
         call.arg(plan.state.stored.as_deref().unwrap_or_default());
         call.arg(plan.position);
         call.arg(uncounted.argument());
+        call.arg(u8::from(store.layout().has_topic));
         let (moved, left, position): (u64, u64, String) = call
             .invoke_async(&mut store.commands())
             .await

@@ -3,8 +3,8 @@
 --
 -- KEYS: the log, the stream that replaces it, the positions, the stream that renumbering creates. ARGV: the partition, the maximum
 -- number of entries to move, the expected position ('' if there is none), the new position, which entries of the log are retained:
--- `all`, `none`, or the first ID. Reply: how many entries were moved, how many are left (then the script has to be called again), and
--- the new position.
+-- `all`, `none`, or the first ID; '1' if streams are copied to a topic. Reply: how many entries were moved, how many are left (then the
+-- script has to be called again), and the new position.
 --
 -- requires: HGET {position} 0
 -- requires: HSET {position} 0 1
@@ -61,12 +61,8 @@ local position = first and first[1]:match('^0%-(%d+)$') or ARGV[4]
 redis.call('RENAME', new, log)
 redis.call('HSET', KEYS[3], ARGV[1], position)
 -- Nothing of the new log was copied to the topic. Left behind, the field would name entries that do not exist any more.
-local published = 'published:' .. ARGV[1]
-if redis.call('HGET', KEYS[3], published) then
-  redis.call('HSET', KEYS[3], published, position)
+if ARGV[6] == '1' then
   -- Entries before it may have no copy: a rebuild cannot begin there.
-  local copies = 'copies:' .. ARGV[1]
-  local histories = redis.call('HGET', KEYS[3], copies)
-  redis.call('HSET', KEYS[3], copies, (histories and histories .. ',' or '') .. position .. ':reset')
+  redis.call('HSET', KEYS[3], 'published:' .. ARGV[1], position, 'copies:' .. ARGV[1], position .. ':gap')
 end
 return { moved, 0, position }

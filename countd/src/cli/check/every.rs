@@ -248,6 +248,7 @@ fn of_topic(config: &Config) -> Vec<Finding> {
         TopicRisk::RetentionBytes(text()),
         TopicRisk::RetentionMs(1),
         TopicRisk::UncleanElection,
+        TopicRisk::NotCopied(1),
         TopicRisk::UnknownConfiguration(text()),
         TopicRisk::Group {
             group: text(),

@@ -114,6 +114,9 @@ pub(super) fn of_risk(kafka: &KafkaConfig, risk: &TopicRisk) -> Finding {
         TopicRisk::UncleanElection => {
             Remedy::command(alter(kafka, "unclean.leader.election.enable=false"))
         }
+        TopicRisk::NotCopied(_) => Remedy::command("countd archive baseline --archive DIR").knowing(
+            "it takes the counters for right as they are. If the log says that an event is not copied because it is too large, first raise max.message.bytes of the topic and kafka.properties \"message.max.bytes\". This note stays: rebuilds with --from earliest are refused from now on",
+        ),
         TopicRisk::UnknownConfiguration(_) => Remedy::command(allow(kafka, "DescribeConfigs")),
         TopicRisk::Group { group, .. } => Remedy::command(format!(
             "{} --add --allow-principal User:USER --operation Read --group {group}",

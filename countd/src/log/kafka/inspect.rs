@@ -7,6 +7,8 @@ use super::offsets::TIMEOUT;
 use super::producer::Producer;
 use super::topic::{TopicIdentity, describe_topic};
 use crate::domain::config::Config;
+use crate::domain::keys::Partition;
+use crate::log::published;
 use crate::redis::store::Store;
 use rdkafka::admin::{AdminClient, AdminOptions, ResourceSpecifier};
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer};
@@ -63,6 +65,11 @@ pub enum TopicRisk {
     /// `unclean.leader.election.enable` is true.
     #[error("unclean.leader.election.enable is true: confirmed events can be lost")]
     UncleanElection,
+    /// Counted entries of this many partitions have no copy.
+    #[error(
+        "counted entries of {0} partitions have no copy in the topic: they were too large for it, or were removed from the streams before they were copied. A rebuild needs a baseline that is younger"
+    )]
+    NotCopied(usize),
     /// The user may not read the configuration of the topic.
     #[error(
         "the configuration of the topic cannot be read, so cleanup.policy and retention are not checked: {0}"
@@ -143,6 +150,13 @@ pub async fn inspect_topic(config: &Config, store: &Store) -> Result<Inspection,
         Err(error) => inspection
             .risks
             .push(TopicRisk::UnknownConfiguration(error)),
+    }
+    let all: Vec<Partition> = (0..store.keys().partitions()).collect();
+    let histories = published::histories(store, &all).await?;
+    let gaps = histories.iter().filter(|of| of.after_gap().is_some());
+    match gaps.count() {
+        0 => {}
+        gaps => inspection.risks.push(TopicRisk::NotCopied(gaps)),
     }
     if let Err(error) = check_group(&settings.topic, config).await {
         let group = settings.group.clone();
