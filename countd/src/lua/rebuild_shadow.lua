@@ -2,9 +2,11 @@
 --
 -- A shadow has two fields for each counter: the sum of what was added, and the sum of what was subtracted.
 --
--- KEYS: the progress, then the shadows. ARGV: the number of fields of the progress, and of each its name, its expected and its new value
+-- A server that has lost its last writes may have other entries than those that were read, so nothing is added then.
+--
+-- KEYS: the progress, then the shadows. ARGV: the history of the server, the number of fields of the progress, and of each its name, its expected and its new value
 -- ('' if it stays); then of each shadow the index of its key, the row, the length, 1 if it is deleted first, the number of arguments that follow,
--- and these: idx and increment of each field. Reply: 1, or 0 if the progress is another one.
+-- and these: idx and increment of each field. Reply: 1, or 0 if the progress or the history is another one.
 --
 -- requires: HGET {replay_offsets} 0
 -- requires: HSET {replay_offsets} 0 1
@@ -14,6 +16,9 @@ local function next_argument()
   return ARGV[at - 1]
 end
 
+if server_history() ~= next_argument() then
+  return 0
+end
 local advanced = {}
 for _ = 1, tonumber(next_argument()) do
   local partition, expected, next_offset = next_argument(), next_argument(), next_argument()

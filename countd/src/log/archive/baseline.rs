@@ -43,6 +43,8 @@ pub struct BaselinePage {
 pub struct TopicPositions {
     /// The ID of the history of the topic.
     pub history: String,
+    /// The mark that the baseline has left in Redis.
+    pub mark: String,
     /// The offset of each partition: the counters include all its records before it.
     pub offsets: BTreeMap<Partition, u64>,
 }

@@ -73,7 +73,8 @@ pub async fn take_baseline(
         progress,
         report: Report::default(),
     };
-    let result = begin_and_write(&mut run, topic.as_ref(), (dir, config.log.archive.level)).await;
+    let target = (dir, config.log.archive.level);
+    let result = begin_and_write(&mut run, topic.as_ref(), target).await;
     let _ = state::release_holds(store).await;
     let Run { lease, .. } = run;
     lease.release().await;
@@ -85,6 +86,7 @@ async fn begin_and_write(
     topic: Option<&Topic>,
     (dir, level): (&Path, i32),
 ) -> Result<BaselineReport, RebuildError> {
+    run.state.begin_to_compare().await?;
     let Some(topic) = topic else {
         run.set_holds().await?;
         for partition in 0..run.store.keys().partitions() {
@@ -104,8 +106,9 @@ async fn begin_and_write(
                 .ok_or(RebuildError::HoldLost)?
         }
     };
-    let cuts = state::cut(&run.store).await?;
-    run.observer.holds = cuts.iter().map(|(p, cut)| (*p, cut.published)).collect();
+    let mark = format!("{:08x}", fastrand::u32(..));
+    let cuts = state::cut(&run.store, Some(&mark)).await?;
+    run.observer.begin_after(&cuts);
     let mut source = TopicSource::new(topic)?;
     let mut from: BTreeMap<u16, u64> = BTreeMap::new();
     for (partition, cut) in &cuts {
@@ -125,14 +128,14 @@ async fn begin_and_write(
     }
     source.begin(from)?;
     run.observer.topic = Some(source);
-    write(run, (dir, level), Some(history.id)).await
+    write(run, (dir, level), Some((history.id, mark))).await
 }
 
-/// Writes a baseline as of the offsets of the shadows. `history` is that of the topic.
+/// Writes a baseline as of the offsets of the shadows. `topic` is the history of the topic, and the mark of the baseline.
 async fn write(
     run: &mut Run<'_>,
     (dir, level): (&Path, i32),
-    history: Option<String>,
+    topic: Option<(String, String)>,
 ) -> Result<BaselineReport, RebuildError> {
     let dir = dir.to_owned();
     let writer = spawn_blocking(move || BaselineWriter::create(&dir, level));
@@ -143,9 +146,14 @@ async fn write(
     let Mode::Baseline(writer) = pages.mode else {
         unreachable!("the mode of the pages")
     };
+    // A page may have been read in part before a server lost its last writes, and in part afterwards.
+    if !run.state.has_same_histories().await? {
+        return Err(RebuildError::Elsewhere);
+    }
     let offsets = run.shadows.offsets().clone();
-    let topic = history.map(|history| TopicPositions {
+    let topic = topic.map(|(history, mark)| TopicPositions {
         history,
+        mark,
         offsets: run.shadows.topic_offsets().clone(),
     });
     let name = spawn_blocking(move || writer.finish(offsets, topic));
@@ -228,10 +236,16 @@ impl Run<'_> {
             return Ok(BTreeMap::new());
         }
         let history = TopicHistory::stored(&self.store).await?;
-        match (found, history) {
-            (Some(found), Some(history)) if found.history == history.id => Ok(found.offsets),
-            _ => Err(RebuildError::Refused(format!(
+        let history = history.map(|history| history.id);
+        let Some(found) = found.filter(|found| Some(&found.history) == history.as_ref()) else {
+            return Err(RebuildError::Refused(format!(
                 "{name} is no baseline of this topic, or changes of counters since then are missing in it: take a new one"
+            )));
+        };
+        match state::have_mark(&self.store, &found.mark).await? {
+            true => Ok(found.offsets),
+            false => Err(RebuildError::Refused(format!(
+                "{name} is older than the last 100 baselines, or Redis has lost writes from before it was taken: take a new one"
             ))),
         }
     }

@@ -16,10 +16,12 @@ mod baseline;
 mod baseline_page;
 mod changes;
 mod cleanup;
+mod copied;
 mod erased;
 mod error;
 mod keys;
 mod observe;
+mod observe_log;
 mod pages;
 mod replay;
 mod report;
@@ -37,7 +39,6 @@ pub use report::{MetricReport, Report};
 
 use crate::consumer::server_history;
 use crate::domain::config::{Config, LogKind};
-use crate::domain::keys::Partition;
 use crate::domain::progress::{Progress, Silent};
 use crate::log::Streams;
 use crate::log::archive::check_owner;
@@ -70,7 +71,7 @@ pub fn required_permissions(backend: CounterBackend) -> Permissions {
         shadow::PERMISSIONS,
         since::PERMISSIONS,
         apply::PERMISSIONS,
-        observe::PERMISSIONS,
+        observe_log::PERMISSIONS,
         topic_tail::PERMISSIONS,
         cleanup::PERMISSIONS,
         keys::PERMISSIONS,
@@ -215,6 +216,7 @@ impl Run<'_> {
         options: &Options,
         topic: Option<&Topic>,
     ) -> Result<(), RebuildError> {
+        self.shadows.load_histories().await?;
         match topic {
             Some(topic) => self.replay_topic(topic).await?,
             None => self.hold(&options.dir, options.baseline.is_some()).await?,
@@ -227,15 +229,12 @@ impl Run<'_> {
             true => Mode::Report,
             false => Mode::Correct,
         };
-        let all: Vec<Partition> = (0..self.store.keys().partitions()).collect();
-        let before = server_history::load(&self.store, &all).await?;
+        self.state.begin_to_compare().await?;
         Pages::of(self, mode).await?.visit_all().await?;
-        if server_history::load(&self.store, &all).await? == before {
-            return Ok(());
+        match self.state.has_same_histories().await? {
+            true => Ok(()),
+            false => Err(RebuildError::HoldLost),
         }
-        // A server that has lost its last writes may have lost corrections.
-        self.state.compare_again().await?;
-        Err(RebuildError::HoldLost)
     }
 }
 

@@ -3,19 +3,20 @@
 use super::changes::Changes;
 use super::error::RebuildError;
 use super::shadow::{Additions, Shadows, Sums, shadow_sum};
+use super::state::Cut;
 use super::topic::TopicSource;
 use crate::consumer::server_history::SERVER_HISTORY;
 use crate::domain::error::StoreError;
 use crate::domain::ids::{Entity, Name};
 use crate::domain::keys::Partition;
-use crate::log::archive::{Outcome, Record};
-use crate::log::{LogEntry, Streams, renumber};
+use crate::log::archive::Record;
+use crate::log::{Streams, renumber};
 use crate::redis::call::RedisCall;
 use crate::redis::script::ScriptTemplate;
 use crate::redis::store::Store;
 use crate::storage::locator::Locator;
 use redis::{FromRedisValue, Value};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// Reads counters.
 pub(super) static OBSERVE: ScriptTemplate = ScriptTemplate::reading(&[
@@ -23,11 +24,6 @@ pub(super) static OBSERVE: ScriptTemplate = ScriptTemplate::reading(&[
     include_str!("../../lua/rebuild_observe.lua"),
 ]);
 
-/// Commands that this file sends.
-pub(super) const PERMISSIONS: &[&str] = &["HGETALL {outcomes}", "HGET {hold} 0"];
-
-/// The limits of a read of the log: entries and bytes.
-const READ: (usize, usize) = (5_000, 8 << 20);
 /// The number of entries behind the position at which the shadows are advanced first.
 const MAX_TAIL: u64 = 5_000;
 /// The maximum value of a counter.
@@ -95,7 +91,7 @@ pub struct Observation {
 /// Observes counters of partitions.
 pub struct Observer {
     pub(super) store: Store,
-    log: Streams,
+    pub(super) log: Streams,
     pub changes: Changes,
     /// What is read of the topic, for data that has one.
     pub topic: Option<TopicSource>,
@@ -103,6 +99,8 @@ pub struct Observer {
     pub catches_up: bool,
     /// The first offset of each log that is kept.
     pub holds: HashMap<Partition, u64>,
+    /// Whether all entries from these offsets on have to be there. An archive is checked for gaps when it is opened.
+    pub refuses_gaps: bool,
 }
 
 impl Observer {
@@ -114,7 +112,14 @@ impl Observer {
             topic: None,
             catches_up: true,
             holds: HashMap::new(),
+            refuses_gaps: false,
         }
+    }
+
+    /// Begins to read data with a topic, after these cuts.
+    pub(super) fn begin_after(&mut self, cuts: &BTreeMap<Partition, Cut>) {
+        self.holds = cuts.iter().map(|(p, cut)| (*p, cut.published)).collect();
+        self.refuses_gaps = true;
     }
 
     /// Observes counters of entities of a partition, and sums up what the log has changed of them since the offset of the shadows.
@@ -329,80 +334,6 @@ impl Observer {
             from = if is_end { end } else { last + 1 };
         }
         Ok(())
-    }
-
-    /// Reads entries of a partition. Also returns whether there are no more.
-    ///
-    /// # Errors
-    /// The store is unavailable.
-    pub async fn entries(
-        &self,
-        partition: Partition,
-        from: u64,
-    ) -> Result<(Vec<LogEntry>, bool), StoreError> {
-        let (entries, is_end) = self.log.read_counted(partition, from, READ).await?;
-        if !entries.is_empty() || is_end {
-            return Ok((entries, is_end));
-        }
-        // The next entry is longer.
-        let limits = (1, usize::MAX);
-        self.log.read_counted(partition, from, limits).await
-    }
-
-    /// Reads entries of a partition, with their outcomes. Also returns whether there are no more.
-    pub(super) async fn records(
-        &self,
-        partition: Partition,
-        from: u64,
-        outcomes: &HashMap<u64, Outcome>,
-    ) -> Result<(Vec<Record>, bool), RebuildError> {
-        let (entries, is_end) = self.entries(partition, from).await?;
-        let records = entries.into_iter().map(|entry| Record {
-            partition,
-            outcome: *outcomes.get(&entry.offset).unwrap_or(&Outcome::Counted),
-            entry,
-        });
-        let records: Vec<Record> = records.collect();
-        let is_end = is_end || records.is_empty();
-        self.check_hold(partition).await?;
-        Ok((records, is_end))
-    }
-
-    /// Checks that the hold on a log has existed since it was set. Otherwise entries may have been trimmed, or an erasure may have deleted
-    /// them.
-    async fn check_hold(&self, partition: Partition) -> Result<(), RebuildError> {
-        let mut cmd = redis::cmd("HGET");
-        cmd.arg(self.store.keys().archive_hold(partition));
-        cmd.arg(partition);
-        let hold: Option<u64> = cmd.query_async(&mut self.store.commands()).await?;
-        match hold == self.holds.get(&partition).copied() {
-            true => Ok(()),
-            false => Err(RebuildError::HoldLost),
-        }
-    }
-
-    /// The outcomes of entries that were not counted. Those of kept entries are kept.
-    pub(super) async fn outcomes(
-        &self,
-        partition: Partition,
-    ) -> Result<HashMap<u64, Outcome>, RebuildError> {
-        let stored = self.all_outcomes(partition).await?.into_iter();
-        let outcomes = stored.filter_map(|(field, outcome)| Some((field.parse().ok()?, outcome)));
-        Ok(outcomes.collect())
-    }
-
-    /// The outcomes of entries, and of records of the topic, by field.
-    pub(super) async fn all_outcomes(
-        &self,
-        partition: Partition,
-    ) -> Result<HashMap<String, Outcome>, RebuildError> {
-        let mut cmd = redis::cmd("HGETALL");
-        cmd.arg(self.store.keys().outcomes(partition));
-        let stored: HashMap<String, u64> = cmd.query_async(&mut self.store.reads()).await?;
-        let outcomes = stored
-            .into_iter()
-            .filter_map(|(field, number)| Some((field, Outcome::from_number(number)?)));
-        Ok(outcomes.collect())
     }
 }
 

@@ -74,7 +74,7 @@ impl<'r, 'a> Pages<'r, 'a> {
                 catching_up.await?;
             }
             // A dry run reports all, and leaves all to do.
-            if corrects && self.run.state.done.contains(&partition) {
+            if corrects && self.run.state.is_done(partition) {
                 continue;
             }
             for (schema, etype) in self.tables.clone() {
@@ -101,7 +101,7 @@ impl<'r, 'a> Pages<'r, 'a> {
     async fn count_rows(&mut self, passes: &[bool]) -> Result<(), RebuildError> {
         let keys = self.run.store.keys();
         for partition in 0..keys.partitions() {
-            if self.run.state.done.contains(&partition) {
+            if self.run.state.is_done(partition) {
                 continue;
             }
             for (schema, etype) in &self.tables {

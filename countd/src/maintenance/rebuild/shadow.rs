@@ -2,6 +2,7 @@
 
 use super::changes::Change;
 use super::error::RebuildError;
+use crate::consumer::server_history::{self, SERVER_HISTORY};
 use crate::domain::error::StoreError;
 use crate::domain::ids::{Entity, Name};
 use crate::domain::keys::Partition;
@@ -11,10 +12,11 @@ use crate::redis::store::Store;
 use crate::storage::locator::Locator;
 use redis::FromRedisValue;
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 /// Adds to shadows.
 pub(super) static SHADOW: ScriptTemplate =
-    ScriptTemplate::writing(&[include_str!("../../lua/rebuild_shadow.lua")]);
+    ScriptTemplate::writing(&[SERVER_HISTORY, include_str!("../../lua/rebuild_shadow.lua")]);
 
 /// Commands that this file sends.
 pub(super) const PERMISSIONS: &[&str] = &["HGETALL {replay_offsets}"];
@@ -105,6 +107,8 @@ pub struct Shadows {
     topic: BTreeMap<Partition, u64>,
     /// By the first partition of each Hash of offsets: the number of parts of the topic that were added, 0 after the last one.
     parts: BTreeMap<Partition, u64>,
+    /// By the first partition of each Hash of offsets: the history of its server. What was read under another one is not added.
+    histories: BTreeMap<Partition, Arc<str>>,
 }
 
 impl Shadows {
@@ -115,8 +119,8 @@ impl Shadows {
     pub async fn load(store: &Store) -> Result<Shadows, RebuildError> {
         let keys = store.keys();
         let mut shadows = Shadows::empty(store);
-        let hashes = if keys.tagged() { keys.partitions() } else { 1 };
-        for partition in 0..hashes {
+        shadows.load_histories().await?;
+        for partition in shadows.groups() {
             let mut cmd = redis::cmd("HGETALL");
             cmd.arg(keys.rebuild_offsets(partition));
             let fields: HashMap<String, String> = cmd.query_async(&mut store.reads()).await?;
@@ -148,7 +152,26 @@ impl Shadows {
             offsets: BTreeMap::new(),
             topic: BTreeMap::new(),
             parts: BTreeMap::new(),
+            histories: BTreeMap::new(),
         }
+    }
+
+    /// The first partition of each Hash of offsets.
+    fn groups(&self) -> Vec<Partition> {
+        let keys = self.store.keys();
+        let hashes = if keys.tagged() { keys.partitions() } else { 1 };
+        (0..hashes).collect()
+    }
+
+    /// Loads the histories of the servers. What is added from now on was read later.
+    ///
+    /// # Errors
+    /// The store is unavailable.
+    pub async fn load_histories(&mut self) -> Result<(), RebuildError> {
+        let groups = self.groups();
+        let histories = server_history::load(&self.store, &groups).await?;
+        self.histories = groups.into_iter().zip(histories).collect();
+        Ok(())
     }
 
     /// Lets a partition begin at an offset, which is not recorded.
@@ -271,7 +294,8 @@ impl Shadows {
             .chain(names)
             .collect();
         let mut call = RedisCall::script(SHADOW.on(self.store.backend()), &all);
-        call.cmd.arg(progress.len());
+        let history = self.histories.get(&group).map_or("", |history| history);
+        call.cmd.arg(history).arg(progress.len());
         for (field, expected, new) in &progress {
             call.cmd.arg(field).arg(expected).arg(*new);
         }
@@ -300,7 +324,7 @@ impl Shadows {
                 self.parts.extend(part.map(|(_, _, part)| (group, *part)));
                 Ok(())
             }
-            // The call may have been executed before its reply was lost.
+            // The call may have been executed before its reply was lost, or the server may have lost what was read.
             false => Err(RebuildError::Elsewhere),
         }
     }

@@ -2,6 +2,7 @@
 
 use super::error::RebuildError;
 use super::observe::unexpected;
+use crate::consumer::server_history;
 use crate::domain::ids::Name;
 use crate::domain::keys::Partition;
 use crate::log::published::Histories;
@@ -10,7 +11,7 @@ use crate::redis::script::LoadedScript;
 use crate::redis::store::Store;
 use redis::FromRedisValue;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 /// Sets holds.
 pub(super) static HOLD: LazyLock<LoadedScript> =
@@ -38,9 +39,9 @@ pub(super) struct Cut {
 pub(super) const PERMISSIONS: &[&str] = &[
     "HGETALL {replay}",
     "HSET {replay} f v",
-    "HDEL {replay} f",
     "EXPIRE {hold} 1",
     "UNLINK {hold}",
+    "HGET {position} 0",
     "HGET {reconcile} f",
     "HINCRBY {reconcile} f 1",
 ];
@@ -56,16 +57,21 @@ const METRICS: &str = "metrics";
 const ENDED: &str = "ended";
 /// The number of rebuilds that have ended: a field of the state of reconciliation, since that of a rebuild is deleted.
 const REBUILDS: &str = "rebuilds";
-/// What precedes the number of a partition whose rows were compared.
+/// What precedes the number of a partition whose rows were compared. The value is the history of the server.
 const DONE: &str = "done:";
+
+/// The field beside the positions with the marks of the last baselines.
+const MARKS: &str = "baselines";
 
 /// The state of a rebuild.
 pub(super) struct State {
     store: Store,
     /// The metrics whose counters are rebuilt. They stay the same, whatever the configuration becomes meanwhile.
     pub metrics: BTreeSet<Name>,
-    /// The partitions whose rows were compared.
-    pub done: BTreeSet<Partition>,
+    /// The partitions whose rows were compared, and the history of the server at that time.
+    done: BTreeMap<Partition, String>,
+    /// The histories of the servers of all partitions before counters are compared.
+    histories: Vec<Arc<str>>,
 }
 
 impl State {
@@ -88,7 +94,8 @@ impl State {
             return Ok(State {
                 store: store.clone(),
                 metrics: metrics.clone(),
-                done: BTreeSet::new(),
+                done: BTreeMap::new(),
+                histories: Vec::new(),
             });
         }
         let started = fields.get(FROM).map_or("", String::as_str);
@@ -98,13 +105,15 @@ impl State {
             )));
         }
         let metrics = fields.get(METRICS).map_or("", String::as_str).split(',');
-        let done = fields
-            .keys()
-            .filter_map(|field| field.strip_prefix(DONE)?.parse().ok());
+        let done = fields.iter().filter_map(|(field, history)| {
+            let partition = field.strip_prefix(DONE)?.parse().ok()?;
+            Some((partition, history.clone()))
+        });
         Ok(State {
             store: store.clone(),
             metrics: metrics.filter_map(|name| Name::new(name).ok()).collect(),
             done: done.collect(),
+            histories: Vec::new(),
         })
     }
 
@@ -113,31 +122,48 @@ impl State {
         State {
             store: store.clone(),
             metrics,
-            done: BTreeSet::new(),
+            done: BTreeMap::new(),
+            histories: Vec::new(),
         }
+    }
+
+    /// Reads the histories of the servers, before counters are compared. Rows that were compared under another one are compared again: a
+    /// server that has lost its last writes may have lost corrections.
+    pub async fn begin_to_compare(&mut self) -> Result<(), RebuildError> {
+        self.histories = self.load_histories().await?;
+        let histories = &self.histories;
+        self.done.retain(|partition, history| {
+            let current = histories.get(usize::from(*partition));
+            current.is_some_and(|current| **current == **history)
+        });
+        Ok(())
+    }
+
+    /// Whether no server has got another history since counters began to be compared.
+    pub async fn has_same_histories(&self) -> Result<bool, RebuildError> {
+        Ok(self.load_histories().await? == self.histories)
+    }
+
+    async fn load_histories(&self) -> Result<Vec<Arc<str>>, RebuildError> {
+        let all: Vec<Partition> = (0..self.store.keys().partitions()).collect();
+        Ok(server_history::load(&self.store, &all).await?)
+    }
+
+    /// Whether the rows of a partition were compared.
+    pub fn is_done(&self, partition: Partition) -> bool {
+        self.done.contains_key(&partition)
     }
 
     /// Records that the rows of a partition were compared.
     pub async fn finish(&mut self, partition: Partition) -> Result<(), RebuildError> {
+        let history = self.histories.get(usize::from(partition));
+        let history = history.map_or("", |history| history).to_owned();
         let mut cmd = redis::cmd("HSET");
         cmd.arg(self.store.keys().rebuild_state());
-        cmd.arg(format!("{DONE}{partition}")).arg(1);
+        cmd.arg(format!("{DONE}{partition}")).arg(&history);
         cmd.exec_async(&mut self.store.commands()).await?;
-        self.done.insert(partition);
+        self.done.insert(partition, history);
         Ok(())
-    }
-
-    /// Forgets which rows were compared: Redis has lost its last writes, and with them perhaps corrections.
-    pub async fn compare_again(&mut self) -> Result<(), RebuildError> {
-        let done = std::mem::take(&mut self.done);
-        if done.is_empty() {
-            return Ok(());
-        }
-        let fields = done.iter().map(|partition| format!("{DONE}{partition}"));
-        let fields: Vec<String> = fields.collect();
-        let mut cmd = redis::cmd("HDEL");
-        cmd.arg(self.store.keys().rebuild_state()).arg(fields);
-        Ok(cmd.exec_async(&mut self.store.commands()).await?)
     }
 
     /// Ends the rebuild. `clean_up` follows.
@@ -212,14 +238,18 @@ pub(super) async fn set_holds(
     Ok(holds)
 }
 
-/// Lets logs keep what is not copied to the topic. Returns how far each partition was counted at that moment.
-pub(super) async fn cut(store: &Store) -> Result<BTreeMap<Partition, Cut>, RebuildError> {
+/// Lets logs keep what is not copied to the topic. Returns how far each partition was counted at that moment. A baseline leaves its mark.
+pub(super) async fn cut(
+    store: &Store,
+    mark: Option<&str>,
+) -> Result<BTreeMap<Partition, Cut>, RebuildError> {
     let keys = store.keys();
     let mut cuts = BTreeMap::new();
     for group in groups(store) {
         let all = [keys.position(group[0]), keys.archive_hold(group[0])];
         let mut call = RedisCall::script(&CUT, &all);
-        call.cmd.arg(HOLD_SECONDS).arg(&group);
+        call.cmd.arg(HOLD_SECONDS);
+        call.cmd.arg(mark.unwrap_or_default()).arg(&group);
         let reply = call.send(store).await?;
         let replies = Vec::<(u64, u64, u64, String, u64)>::from_redis_value(reply);
         for (partition, reply) in group.into_iter().zip(replies.map_err(unexpected)?) {
@@ -237,6 +267,21 @@ pub(super) async fn cut(store: &Store) -> Result<BTreeMap<Partition, Cut>, Rebui
         }
     }
     Ok(cuts)
+}
+
+/// Whether all servers have the mark of a baseline: none has lost what was counted before it.
+pub(super) async fn have_mark(store: &Store, mark: &str) -> Result<bool, RebuildError> {
+    let keys = store.keys();
+    for group in groups(store) {
+        let mut cmd = redis::cmd("HGET");
+        cmd.arg(keys.position(group[0])).arg(MARKS);
+        let marks: Option<String> = cmd.query_async(&mut store.reads()).await?;
+        let marks = marks.unwrap_or_default();
+        if !marks.split(',').any(|found| found == mark) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// Keeps the holds.

@@ -5,8 +5,10 @@
 //! read it, unless retention has removed it.
 
 use super::changes::Change;
+use super::copied::{SeenCopies, is_of_data};
 use super::erased::{Erased, Place};
 use super::error::RebuildError;
+use super::observe_log::missing_entry;
 use super::run::Run;
 use super::shadow::{Additions, Reading};
 use super::state::{self, Cut};
@@ -17,7 +19,7 @@ use crate::domain::progress::Update;
 use crate::log::EntryKind;
 use crate::log::archive::{Outcome, Record, of_topic_outcome};
 use crate::log::kafka::{Copied, Ends, Scanned, Topic, end_offsets, offsets_of};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The number of entities whose shadows change together.
 const ENTITIES: usize = 2_000;
@@ -34,8 +36,7 @@ struct Pass {
     /// By partition and offset: the records that were not counted.
     uncounted: BTreeSet<(Partition, u64)>,
     erased: Erased,
-    /// Of each stream, the number and the index of the last copy.
-    last: HashMap<Partition, (u64, u64)>,
+    seen: SeenCopies,
 }
 
 impl Run<'_> {
@@ -48,8 +49,8 @@ impl Run<'_> {
         if self.shadows.are_incomplete() {
             return Err(RebuildError::Elsewhere);
         }
-        let cuts = state::cut(&self.store).await?;
-        self.observer.holds = cuts.iter().map(|(p, cut)| (*p, cut.published)).collect();
+        let cuts = state::cut(&self.store, None).await?;
+        self.observer.begin_after(&cuts);
         let (mut pass, begins) = self.plan(topic, cuts).await?;
         let mut source = TopicSource::new(topic)?;
         let deletions = self.find_erasures(&mut source, &mut pass, &begins).await?;
@@ -107,7 +108,7 @@ impl Run<'_> {
             ends: (0..).zip(ends).collect(),
             uncounted: BTreeSet::new(),
             erased: Erased::default(),
-            last: HashMap::new(),
+            seen: SeenCopies::default(),
             cuts,
         };
         let mut begins: BTreeMap<u16, u64> = pass.ends.keys().map(|q| (*q, u64::MAX)).collect();
@@ -257,11 +258,16 @@ impl Run<'_> {
             let outcomes = self.observer.outcomes(*partition).await?;
             while from < cut.position {
                 let (records, is_end) = self.observer.records(*partition, from, &outcomes).await?;
-                let last = records.last().map_or(from, |record| record.entry.offset);
+                let last = records
+                    .last()
+                    .map_or(from - 1, |record| record.entry.offset);
                 for record in records.iter().filter(|of| of.entry.offset < cut.position) {
                     let changes = self.observer.changes.of(record).await?;
                     self.report.replayed += 1;
                     pass.add(Place::Entry(record.entry.offset), changes, additions);
+                }
+                if is_end && last + 1 < cut.position {
+                    return Err(missing_entry(*partition, last + 1));
                 }
                 from = if is_end { cut.position } else { last + 1 };
                 if additions.entities.len() >= ENTITIES {
@@ -286,29 +292,9 @@ impl Pass {
         self.ends.iter().all(|(q, end)| source.next(*q) >= *end)
     }
 
-    /// Whether an entry of this data was copied, which the shadows do not have.
-    fn is_of_data(&self, copied: &Copied) -> bool {
-        let (Some(cut), Some((from, _))) =
-            (self.cuts.get(&copied.source), self.from.get(&copied.source))
-        else {
-            return false;
-        };
-        let is_in_range = (*from..cut.published).contains(&copied.sequence);
-        is_in_range && cut.histories.of(copied.sequence) == Some(&copied.history)
-    }
-
-    /// Whether a copy is the first of its event. Those of one history are in order, except for repetitions.
+    /// Whether a copy is the first one of its event, and of an entry of this data that the shadows do not have.
     fn accepts(&mut self, copied: &Copied) -> bool {
-        let number = (copied.sequence, copied.index);
-        let is_new = self
-            .last
-            .get(&copied.source)
-            .is_none_or(|last| number > *last);
-        let is_accepted = is_new && self.is_of_data(copied);
-        if is_accepted {
-            self.last.insert(copied.source, number);
-        }
-        is_accepted
+        is_of_data(&self.cuts, &self.from, copied) && self.seen.insert(copied)
     }
 
     /// The entry of which a record is a copy, if that is an erasure.
@@ -316,7 +302,7 @@ impl Pass {
         let copied = scanned.copied.as_ref().filter(|copied| copied.is_journal)?;
         let value = scanned.record.value.as_deref()?;
         let journal: Journal = serde_json::from_slice(value).ok()?;
-        let is_erasure = journal.why == Cause::Erase && self.is_of_data(copied);
+        let is_erasure = journal.why == Cause::Erase && is_of_data(&self.cuts, &self.from, copied);
         is_erasure.then(|| record_of(copied.clone(), scanned.clone()))
     }
 
