@@ -15,6 +15,7 @@ mod nodes;
 mod offsets;
 mod outage;
 mod rebuild;
+mod rebuild_gaps;
 mod redis;
 mod retention;
 mod security;

@@ -5,7 +5,7 @@ use super::{PARTITIONS, Setup, TOPIC_PARTITIONS, envelope, event, read};
 use crate::reconcile::setup::forge;
 use crate::replay::setup::{READ, corrections, leftovers, rebuild};
 use crate::support::invariants::assert_invariants;
-use crate::support::kafka::{Brokers, Topic, wait_until_published};
+use crate::support::kafka::{Brokers, Topic, wait_until_counted, wait_until_published};
 use crate::support::stores::{TestStore, for_each_store, module};
 use crate::support::{Api, Running, on_note, printed, run, with};
 use countint_tests::env::TempDir;
@@ -21,7 +21,7 @@ for_each_store! {
 }
 
 /// Comments change their counter at once, so their events are in streams.
-const METRICS: &str = r#"
+pub(super) const METRICS: &str = r#"
 [limits]
 user = { per_second = 100000, burst = 1000000 }
 [reconcile]
@@ -39,7 +39,7 @@ count = "batched"
 nature = "once"
 count = "now"
 "#;
-const EARLIEST: [&str; 2] = ["--from", "earliest"];
+pub(super) const EARLIEST: [&str; 2] = ["--from", "earliest"];
 const DRY: [&str; 3] = ["--from", "earliest", "--dry-run"];
 const NOTES: u64 = 20;
 
@@ -82,12 +82,12 @@ fn act(setup: &Setup, round: u64) {
     setup.drain();
 }
 
-fn counts(api: &Api) -> Vec<Json> {
+pub(super) fn counts(api: &Api) -> Vec<Json> {
     (0..NOTES).map(|note| api.counts(note)).collect()
 }
 
 #[track_caller]
-fn assert_right(setup: &Setup, from: &[&str]) {
+pub(super) fn assert_right(setup: &Setup, from: &[&str]) {
     let (output, report) = rebuild(&setup.store.server, &setup.config, from);
     printed(&output);
     for metric in ["read", "comment", "repost"] {
@@ -104,6 +104,8 @@ fn sabotaged_counters_are_rebuilt_from_the_topic(store: TestStore) {
     // Some copies are in the topic, and others not yet.
     assert_right(&setup, &EARLIEST);
     wait_until_published(&setup.store, PARTITIONS);
+    assert_right(&setup, &EARLIEST);
+    copy_again(&setup);
     assert_right(&setup, &EARLIEST);
     assert!(corrections(&setup.store).is_empty());
     let before = counts(&api);
@@ -128,6 +130,21 @@ fn sabotaged_counters_are_rebuilt_from_the_topic(store: TestStore) {
     act(&setup, 3);
     assert_right(&setup, &EARLIEST);
     assert_invariants(&setup.store.server, &setup.config);
+}
+
+/// Lets the last entries of each stream be copied again, as after a crash between the copies and the record of them.
+fn copy_again(setup: &Setup) {
+    let mut client = setup.store.server.client();
+    for partition in 0..PARTITIONS {
+        let positions = setup.store.positions(partition);
+        let field = format!("published:{partition}");
+        let published = client.run(&format!("HGET {positions} {field}"));
+        let published: u64 = published.trim_matches('"').parse().unwrap_or(1);
+        if published > 4 {
+            client.ok(&format!("HSET {positions} {field} {}", published - 3));
+        }
+    }
+    wait_until_published(&setup.store, PARTITIONS);
 }
 
 /// What was counted before an erasure is no part of the counters, in whatever order streams and topic have it.
@@ -173,6 +190,43 @@ fn a_rebuild_needs_no_consumer() {
     // Seven records and one keyed action.
     assert_eq!(setup.api().counts(4)["read"], 508);
     assert_right(&setup, &EARLIEST);
+}
+
+/// A reading of the topic that was killed begins again, without what it has added.
+#[test]
+fn an_interrupted_reading_of_the_topic_begins_again() {
+    const MANY: u64 = 12_000;
+    let setup = Setup::with(module(), METRICS);
+    let records: Vec<_> = (0..MANY).map(|note| read(note, 1)).collect();
+    setup.topic.produce(&records);
+    setup.drain();
+    let positions = setup.store.key("countd:rebuild", ":pos", "note:1");
+    let mut client = setup.store.server.client();
+    let mut interrupted = false;
+    for _ in 0..20 {
+        let arguments = [&["rebuild", "--restart"], &EARLIEST[..]].concat();
+        let running = Running::start(&setup.store.server, &setup.config, &arguments);
+        let mut parts = 0;
+        wait_until("a part is added", || {
+            let stored = client.run(&format!("HGET {positions} parts"));
+            parts = stored.trim_matches('"').parse().unwrap_or(0);
+            // Or all parts are.
+            parts > 0 || client.run(&format!("HEXISTS {positions} 0")).contains('1')
+        });
+        running.kill();
+        let stored = client.run(&format!("HGET {positions} parts"));
+        interrupted = stored.trim_matches('"') != "0" && stored.contains('"');
+        if interrupted {
+            break;
+        }
+    }
+    assert!(interrupted, "each rebuild has read the topic to its end");
+    forge(&setup.store, "note:5", READ, 1_000);
+    let (output, report) = rebuild(&setup.store.server, &setup.config, &EARLIEST);
+    printed(&output);
+    assert_eq!(report["metrics"]["read"]["differing"], 1, "{report}");
+    assert_eq!(leftovers(&setup.store), [""; 0]);
+    setup.assert_exact();
 }
 
 /// Acts until it is stopped.
@@ -269,7 +323,7 @@ fn lost_writes_of_redis_are_not_rebuilt() {
     assert_invariants(&setup.store.server, &setup.config);
 }
 
-fn baseline(config: &str, store: &TestStore, dir: &TempDir) -> String {
+pub(super) fn baseline(config: &str, store: &TestStore, dir: &TempDir) -> String {
     let dir = dir.path().to_str().expect("a text");
     let arguments = ["archive", "baseline", "--json", "--archive", dir];
     let report = printed(&run(&store.server, config, &arguments));
@@ -329,5 +383,8 @@ fn removed_records_are_refused_with_their_number() {
         dir.path().to_str().expect("a text"),
     ];
     printed(&rebuild(&setup.store.server, &setup.config, &from).0);
-    setup.assert_exact();
+    wait_until_counted(&setup.store, &setup.topic, PARTITIONS);
+    for note in 0..40 {
+        assert_eq!(setup.api().counts(note)["read"], 20, "note {note}");
+    }
 }
