@@ -13,8 +13,8 @@ use cli::check::Format;
 use cli::import::Task;
 use cli::output::Output;
 use cli::{
-    acl, archive, check, commands, documents, log, rebuild, reconcile, reverse, schema_migrate,
-    size, storage, top,
+    acl, archive, check, commands, documents, hot, log, rebuild, reconcile, reverse,
+    schema_migrate, size, storage, top,
 };
 use countd::domain::config::Config;
 use countd::facts;
@@ -131,6 +131,10 @@ async fn run(cli: Cli) -> Result<(), Box<dyn Error>> {
             let store = Store::connect(&config, Purpose::Use).await?;
             facts::check_or_init(&store, &config).await?;
             Ok(archive::run_restore(&with_columns(&store), &store, archive, output).await?)
+        }
+        Command::Hot(command) => {
+            let store = connect().await?;
+            Ok(hot::run(&with_columns(&store), store, command).await?)
         }
         Command::Reverse(command) => {
             let store = connect().await?;

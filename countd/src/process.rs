@@ -11,7 +11,7 @@ use countd::domain::error::ConnectError;
 use countd::domain::health::Health;
 use countd::http::Tls;
 use countd::http::scrape::Scrape;
-use countd::maintenance::{erasure, rebuild, reconcile, sums, transposition};
+use countd::maintenance::{erasure, rebuild, reconcile, split, sums, transposition};
 use countd::monitor::differences::DifferenceRecorder;
 use countd::redis::processes::{ProcessMember, is_anyone_behind};
 use countd::redis::store::Store;
@@ -24,6 +24,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
+use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
@@ -100,9 +101,14 @@ pub async fn run(config: Arc<Config>, roles: Roles) -> Result<(), Box<dyn Error>
             health.sweeps().clone(),
             stopping.clone(),
         );
+        // Its future stays on one thread.
+        let splits = tokio::task::spawn_blocking({
+            let (config, store, stopping) = (Arc::clone(&config), store.clone(), stopping.clone());
+            move || Handle::current().block_on(split::run(config, store, stopping))
+        });
         let mut until_stopped = stopping.clone();
         tasks.spawn(async move {
-            tokio::join!(sweep, facts);
+            let (_, _, _) = tokio::join!(sweep, facts, splits);
             // Without sweeps the process goes on.
             let _ = until_stopped.wait_for(|stop| *stop).await;
             Ok(())

@@ -4,8 +4,8 @@ use super::import::ImportCommand;
 use super::output::Output;
 use super::size::SizeCommand;
 pub use super::subcommands::{
-    ArchiveCommand, DeadCommand, LogCommand, RebuildCommand, ReconcileCommand, ReverseCommand,
-    SchemaCommand, SchemaMigrateCommand, StorageCommand, TopicStart,
+    ArchiveCommand, DeadCommand, HotCommand, LogCommand, RebuildCommand, ReconcileCommand,
+    ReverseCommand, SchemaCommand, SchemaMigrateCommand, StorageCommand, TopicStart,
 };
 use super::top::TopCommand;
 use clap::{Parser, Subcommand, ValueEnum};
@@ -95,6 +95,9 @@ pub enum Command {
     /// Move counters from objects to rows of tables, while clients use them
     #[command(subcommand)]
     Storage(StorageCommand),
+    /// Split hot entities into shards, merge them again, and list them, while clients use them
+    #[command(subcommand)]
+    Hot(HotCommand),
     /// Add the facts of users that were recorded before a metric was kept for users
     #[command(subcommand)]
     Reverse(ReverseCommand),

@@ -7,6 +7,7 @@ pub mod check;
 pub mod commands;
 pub mod documents;
 pub mod error;
+pub mod hot;
 pub mod import;
 pub mod log;
 pub mod output;

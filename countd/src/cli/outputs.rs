@@ -1,7 +1,7 @@
 //! How each command prints its report. No match has a wildcard: a new command must say it.
 
 use super::args::{
-    ArchiveCommand, Command, DeadCommand, LogCommand, RebuildCommand, ReconcileCommand,
+    ArchiveCommand, Command, DeadCommand, HotCommand, LogCommand, RebuildCommand, ReconcileCommand,
     ReverseCommand, SchemaCommand, StorageCommand,
 };
 use super::output::Output;
@@ -17,6 +17,7 @@ impl Command {
             Command::Dead(command) => command.output(),
             Command::Log(command) => command.output(),
             Command::Storage(command) => command.output(),
+            Command::Hot(command) => command.output(),
             Command::Reverse(command) => command.output(),
             Command::Archive(command) => command.output(),
             Command::Import(command) => command.output(),
@@ -90,6 +91,17 @@ impl StorageCommand {
             StorageCommand::Migrate { output, .. } | StorageCommand::Adopt { output, .. } => {
                 *output
             }
+        }
+    }
+}
+
+impl HotCommand {
+    /// How the command prints its report.
+    pub fn output(&self) -> Output {
+        match self {
+            HotCommand::Split { output, .. }
+            | HotCommand::Merge { output, .. }
+            | HotCommand::List { output } => *output,
         }
     }
 }

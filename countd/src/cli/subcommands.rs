@@ -2,7 +2,7 @@
 
 use super::output::Output;
 use clap::{Args, Subcommand, ValueEnum};
-use countd::domain::ids::Name;
+use countd::domain::ids::{Entity, Id, Name};
 use countd::domain::keys::Partition;
 use countd::log::reset::Uncounted;
 use std::path::PathBuf;
@@ -274,6 +274,57 @@ pub enum StorageCommand {
         #[command(flatten)]
         output: Output,
     },
+}
+
+/// The commands on hot entities.
+#[derive(Debug, Subcommand)]
+pub enum HotCommand {
+    /// Split an entity into shards, each in a partition of its own
+    ///
+    /// Facts that users add from then on, and their counts, are spread over the shards; clients notice nothing of it. Clients can use countd
+    /// meanwhile, and consumers must run. If the command is interrupted, run it again, or let a consumer finish it. All processes must be of
+    /// this version first.
+    Split {
+        /// The entity, such as note:7
+        #[arg(value_name = "TYPE:ID", value_parser = entity)]
+        entity: Entity,
+        /// Number of shards
+        #[arg(long, value_name = "2-64", default_value_t = 16)]
+        shards: u16,
+        /// Seconds to wait, after all processes follow the change, for requests that are under way
+        ///
+        /// It must be longer than a process can be suspended and still answer a request: at least http.timeout_ms and
+        /// redis.response_timeout_ms together, and 30 seconds.
+        #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+        grace: u64,
+        #[command(flatten)]
+        output: Output,
+    },
+    /// Merge the shards of an entity that is not hot any more
+    ///
+    /// Until it is done, actions on the metrics that are split get 503 with Retry-After; reads go on. Consumers must run. If the command is
+    /// interrupted, run it again, or let a consumer finish it.
+    Merge {
+        /// The entity, such as note:7
+        #[arg(value_name = "TYPE:ID", value_parser = entity)]
+        entity: Entity,
+        #[command(flatten)]
+        output: Output,
+    },
+    /// List the split entities
+    List {
+        #[command(flatten)]
+        output: Output,
+    },
+}
+
+/// Parses `TYPE:ID`.
+fn entity(text: &str) -> Result<Entity, String> {
+    let (etype, eid) = text.split_once(':').ok_or("must be TYPE:ID")?;
+    Ok(Entity {
+        etype: Name::new(etype).map_err(|error| format!("{etype}: {error}"))?,
+        eid: Id::new(eid).map_err(|error| format!("{eid}: {error}"))?,
+    })
 }
 
 /// The commands on the facts of users.

@@ -5,6 +5,7 @@ use super::timelines::{Change, Timelines, keys_of};
 use crate::domain::config::{Nature, Order};
 use crate::domain::ids::{Entity, Id, Name};
 use crate::domain::keys::TimelineKeys;
+use crate::domain::split::{base_of, is_shard};
 use crate::storage::locator::Locator;
 
 /// The timelines that the facts of a metric change.
@@ -65,7 +66,7 @@ impl TimelineRule {
     ) -> Result<(), String> {
         let keys = rules.locator.keys();
         let keys = keys.reverse(&self.metric, &entity.etype, uid);
-        check_keys(rules, keys, &entity.eid)
+        check_keys(rules, keys, &base_of(entity).eid)
     }
 
     /// Adds a change of a fact on an entity. The change of the user's timeline is forwarded if it is in another slot.
@@ -81,7 +82,9 @@ impl TimelineRule {
             let home = keys.of_user(uid);
             match keys.can_combine(keys.of_entity(entity), home) {
                 true => self.add_reverse((locator, timelines), entity, uid, change),
-                false => timelines.forward(home, uid, &self.metric, entity, change),
+                false => {
+                    timelines.forward(home, uid, &self.metric, &base_of(entity), change);
+                }
             }
         }
         if self.is_ordered {
@@ -100,18 +103,19 @@ impl TimelineRule {
     ) {
         let (locator, keys) = (rules.locator, rules.locator.keys());
         let (home, change) = (keys.of_user(uid), Change::Verified(exists));
-        if !self.is_reverse {
+        // A fact that is not at this shard may be at the base.
+        if !self.is_reverse || !exists && is_shard(entity) {
             return;
         }
         if !keys.can_combine(keys.of_entity(entity), home) {
-            timelines.forward(home, uid, &self.metric, entity, change);
+            timelines.forward(home, uid, &self.metric, &base_of(entity), change);
         } else if self.check_reverse(rules, entity, uid).is_ok() {
             timelines.enable_audit(keys.audit(home));
             self.add_reverse((locator, timelines), entity, uid, change);
         }
     }
 
-    /// Adds a change of a fact to the user's timeline.
+    /// Adds a change of a fact to the user's timeline, which has the base of a split entity.
     pub fn add_reverse(
         &self,
         (locator, timelines): (&Locator, &mut Timelines),
@@ -122,7 +126,7 @@ impl TimelineRule {
         let keys = locator.keys();
         let keys = keys.reverse(&self.metric, &entity.etype, uid);
         let backend = locator.layout().backend;
-        timelines.add((keys, backend), self.keep, &entity.eid, change);
+        timelines.add((keys, backend), self.keep, &base_of(entity).eid, change);
     }
 }
 

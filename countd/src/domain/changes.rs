@@ -3,7 +3,7 @@
 //! An entry of the stream lists entities by type: `note:7,8;user:42`. Names and IDs contain neither of the separators.
 
 use super::config::USER;
-use super::ids::{Entity, Id, Invalid, Name};
+use super::ids::{Entity, Id, Invalid, Name, SHARD_SEPARATOR};
 use hashbrown::HashSet;
 
 /// The maximum length of the content of an entry, in bytes. An entry then fits into a node of the stream. It is `MAX_CONTENT` in
@@ -101,6 +101,10 @@ impl ChangedEntities {
             let (etype, ids) = part.split_once(':').ok_or(Invalid::Name)?;
             let etype = Name::new(etype)?;
             for eid in ids.split(',') {
+                // A correction names the shard that it has corrected.
+                let eid = eid
+                    .split_once(SHARD_SEPARATOR)
+                    .map_or(eid, |(base, _)| base);
                 self.insert(etype.as_str(), &Id::new(eid)?);
             }
         }

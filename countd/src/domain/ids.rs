@@ -3,6 +3,7 @@
 //! They become parts of keys. Keys use colons as separators and braces around the hash tag, so names and IDs contain neither.
 //! Most are short and are stored inline, without an allocation.
 
+use super::split::Shard;
 use compact_str::{CompactString, ToCompactString};
 use serde::de::{self, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
@@ -14,7 +15,7 @@ use utoipa::{PartialSchema, ToSchema};
 /// The maximum length of an ID, in bytes.
 pub const MAX_ID: usize = 64;
 /// Separates the ID of an entity from what names a shard of it. No ID of a client has it.
-pub(super) const SHARD_SEPARATOR: char = '~';
+pub(in crate::domain) const SHARD_SEPARATOR: char = '~';
 /// The maximum length of what follows the ID of an entity in that of a shard: the separator, two numbers and a point.
 pub(super) const MAX_SHARD_SUFFIX: usize = 1 + MAX_DIGITS + 1 + MAX_DIGITS;
 /// The maximum length of the name of an entity type, a metric or a schema, in bytes.
@@ -86,6 +87,18 @@ impl Id {
         }
     }
 
+    /// Validates the ID of an entity in the data, which may be that of a shard of a split entity. Clients never send one.
+    ///
+    /// # Errors
+    /// [`Invalid::Id`].
+    pub fn stored(text: impl Into<CompactString>) -> Result<Id, Invalid> {
+        let text = text.into();
+        match Shard::parse(&text) {
+            Some(_) => Ok(Id(text)),
+            None => Id::new(text),
+        }
+    }
+
     /// The ID followed by a suffix that no ID of a client can have, because it begins with [`SHARD_SEPARATOR`].
     pub(super) fn with_shard(&self, suffix: std::fmt::Arguments<'_>) -> Id {
         Id(compact_str::format_compact!(
@@ -114,6 +127,54 @@ impl fmt::Display for Id {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
+}
+
+/// Deserializes the ID of an entity in an entry of a log: also that of a shard of a split entity.
+///
+/// # Errors
+/// It is neither.
+pub(in crate::domain) fn stored_id<'de, D: Deserializer<'de>>(from: D) -> Result<Id, D::Error> {
+    struct StoredId;
+
+    impl Visitor<'_> for StoredId {
+        type Value = Id;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            IdVisitor.expecting(f)
+        }
+
+        fn visit_u64<E: de::Error>(self, number: u64) -> Result<Id, E> {
+            IdVisitor.visit_u64(number)
+        }
+
+        fn visit_f64<E: de::Error>(self, number: f64) -> Result<Id, E> {
+            IdVisitor.visit_f64(number)
+        }
+
+        fn visit_str<E: de::Error>(self, text: &str) -> Result<Id, E> {
+            Id::stored(text).map_err(E::custom)
+        }
+    }
+
+    from.deserialize_any(StoredId)
+}
+
+/// Deserializes the entity of an entry of a log: also a shard of a split entity.
+///
+/// # Errors
+/// It has no type or no ID.
+pub(in crate::domain) fn stored_entity<'de, D: Deserializer<'de>>(
+    from: D,
+) -> Result<Entity, D::Error> {
+    #[derive(Deserialize)]
+    struct Fields {
+        etype: Name,
+        #[serde(deserialize_with = "stored_id")]
+        eid: Id,
+    }
+
+    let Fields { etype, eid } = Fields::deserialize(from)?;
+    Ok(Entity { etype, eid })
 }
 
 struct IdVisitor;

@@ -5,7 +5,12 @@ use crate::redis::call::RedisCall;
 use crate::redis::script::{CounterBackend, ScriptTemplate};
 
 /// The script. It follows a file that defines the functions of the fact store.
-pub const FACT_CHANGE: &str = include_str!("../lua/fact_change.lua");
+pub const FACT_CHANGE: &str = concat!(
+    include_str!("../lua/no_split.lua"),
+    include_str!("../lua/fact_change.lua")
+);
+/// The script for the base of a split entity.
+pub(super) const SPLIT_FACT_CHANGE: &str = include_str!("../lua/fact_change.lua");
 
 /// The call of a script that ends in [`FACT_CHANGE`], with the keys and arguments of the fact.
 pub fn change_call(

@@ -55,6 +55,11 @@ impl FactStores {
         }
     }
 
+    /// How the data stores sets of IDs. It changes while an adoption converts the data.
+    pub fn backend(&self) -> CounterBackend {
+        self.backend.get()
+    }
+
     /// The fact store of a kind. It changes while an adoption converts the data.
     pub fn get(&self, kind: FactKind) -> &dyn FactStore {
         let backend = self.backend.get();

@@ -10,16 +10,20 @@ pub use super::prepared::PreparedAction;
 
 use super::grouped::GroupedAction;
 use super::groups::Groups;
+use super::homes::Homes;
 use super::prepared::{CountedEntity, ReplyKind};
 use super::records::record_of;
 use super::rounds::Change;
+use super::split_totals::SplitTotals;
+use super::splits::Request;
 use super::windows::WindowedAction;
 use crate::domain::config::{Count, FactKind, Metric};
 use crate::domain::error::Problem;
 use crate::domain::event::{Event, now_ms};
 use crate::domain::ids::{Entity, Name};
 use crate::domain::op::Op;
-use crate::facts::{CounterField, Fact, FactChange, FactStores, counter_call};
+use crate::domain::split::{SplitPhase, SplitState};
+use crate::facts::{CounterField, Fact, FactChange, FactStores, SplitFacts, counter_call};
 use crate::log::EntryKind;
 use crate::log::kafka::Topic;
 use crate::redis::call::{IdempotencyGuard, RedisCall};
@@ -69,6 +73,10 @@ pub struct Actions {
     pub(super) hot: HotTracker,
     /// The topic, if the log is in Kafka.
     pub(super) topic: Option<Topic>,
+    /// The users of split entities whose home is the base.
+    pub(super) homes: Homes,
+    /// The counters of split entities.
+    pub(super) totals: SplitTotals,
 }
 
 impl Actions {
@@ -92,6 +100,8 @@ impl Actions {
             facts,
             groups: Groups::default(),
             topic: None,
+            homes: Homes::default(),
+            totals: SplitTotals::default(),
         }
     }
 
@@ -112,6 +122,8 @@ impl Actions {
             .and(COUNT_NOW.required_permissions(backend))
             .and(RESET.required_permissions(backend))
             .and(Authors::required_permissions(backend))
+            .and(Authors::split_permissions(backend))
+            .and(SplitTotals::required_permissions(backend))
             .and(WindowedAction::required_permissions(backend))
     }
 
@@ -160,6 +172,19 @@ impl Actions {
             }
         };
         let author = self.author(metric, op, action, &entity.etype)?.cloned();
+        let split = self.split_of(&entity);
+        if let (Some(state), Some(author)) = (&split, &author)
+            && self.authors.are_registered()
+        {
+            self.authors.claim(&entity, state, author).await?;
+        }
+        let split = split.filter(|state| state.has(name));
+        if split
+            .as_ref()
+            .is_some_and(|state| state.phase == SplitPhase::Merging)
+        {
+            return Err(Problem::Merging(entity));
+        }
         self.hot.record_write(&entity);
         let event = Event {
             schema: schema.cloned(),
@@ -174,10 +199,31 @@ impl Actions {
             corrected: Vec::new(),
             retried: None,
         };
-        let creates = counter
-            .as_ref()
-            .and_then(|counter| self.create_call(metric, counter));
-        let prepared = self.build(metric, op, action, &event, counter.as_ref())?;
+        let request = Request::of(&self.store, (name, metric, op), action, (trace_id, ts));
+        if let Some(state) = split {
+            let prepared = self.prepare_split((metric, op), action, event, state);
+            return Ok(PreparedAction {
+                request,
+                ..prepared.await?
+            });
+        }
+        let prepared = self.build_at((metric, op), action, &event, counter.as_ref())?;
+        Ok(PreparedAction {
+            request,
+            ..prepared
+        })
+    }
+
+    /// Builds the command of an action at an entity that is whole, or at a shard.
+    pub(super) fn build_at(
+        &self,
+        (metric, op): (&Metric, Op),
+        action: &Action,
+        event: &Event,
+        counter: Option<&CounterField>,
+    ) -> Result<PreparedAction, Problem> {
+        let creates = counter.and_then(|counter| self.create_call(metric, counter));
+        let prepared = self.build((metric, op), action, event, (counter, None))?;
         Ok(PreparedAction {
             creates: creates.map(Box::new),
             ..prepared
@@ -228,13 +274,13 @@ impl Actions {
         Some(cmd)
     }
 
-    fn build(
+    /// Builds the command of an action. `split` is the state of the entity, if it is the base of a split one.
+    pub(super) fn build(
         &self,
-        metric: &Metric,
-        op: Op,
+        (metric, op): (&Metric, Op),
         action: &Action,
         event: &Event,
-        counter: Option<&CounterField>,
+        (counter, split): (Option<&CounterField>, Option<&SplitState>),
     ) -> Result<PreparedAction, Problem> {
         let keys = self.store.keys();
         let partition = keys.of_entity(&event.entity);
@@ -256,7 +302,7 @@ impl Actions {
         if let Some(facts) = self.facts.of(metric) {
             facts.check_uid(&action.uid)?;
             let day = counter.and_then(|_| self.day(metric, event));
-            let call = facts.change(&FactChange {
+            let fact_change = FactChange {
                 fact: Fact {
                     metric: &event.metric,
                     entity: &event.entity,
@@ -269,8 +315,14 @@ impl Actions {
                 event: (&log, &json),
                 guard: guard.as_ref(),
                 author: named.as_ref(),
-            });
-            let is_plain = guard.is_none() && named.is_none() && day.is_none();
+            };
+            let call = match split {
+                Some(state) => {
+                    SplitFacts::new(keys, self.facts.clone()).change(&fact_change, state)
+                }
+                None => facts.change(&fact_change),
+            };
+            let is_plain = guard.is_none() && named.is_none() && day.is_none() && split.is_none();
             let grouped = counter.filter(|_| is_plain && facts.changes_groups());
             let grouped = grouped.and_then(|counter| GroupedAction::of(op, event, counter));
             let has_counter = counter.is_some();
@@ -285,6 +337,8 @@ impl Actions {
                 windowed: None,
                 grouped: grouped.map(Box::new),
                 creates: None,
+                split: None,
+                request: None,
                 record: None,
             });
         }
@@ -311,6 +365,8 @@ impl Actions {
                 windowed: Some(Box::new(windowed)),
                 grouped: None,
                 creates: None,
+                split: None,
+                request: None,
                 record: None,
             });
         }
@@ -339,6 +395,8 @@ impl Actions {
                 windowed: None,
                 grouped: None,
                 creates: None,
+                split: None,
+                request: None,
                 record,
             });
         };
@@ -370,6 +428,8 @@ impl Actions {
             windowed: None,
             grouped: None,
             creates: None,
+            split: None,
+            request: None,
             record: None,
         })
     }

@@ -107,6 +107,11 @@ impl Actions {
             .catalog
             .metric_name(&stored, &entity.etype, adjustment.metric);
         let name = Name::new(resolved).map_err(|_| Problem::UnknownMetric(shorten(resolved)))?;
+        if self.split_of(entity).is_some_and(|state| state.has(&name)) {
+            return Err(Problem::Unprocessable(format!(
+                "{name} of this entity is split: merge it first (countd hot merge)"
+            )));
+        }
         let counter = self.counter(entity, &name).await?;
         let _changing = self.hot.changing([entity]);
         let nobody = Id::new("-").map_err(|error| Problem::Invalid("uid".to_owned(), error))?;

@@ -5,6 +5,7 @@ use super::actions::Actions;
 use super::prepared::{CountedEntity, PreparedAction, ReplyKind, problem};
 use super::records::no_topic;
 use super::rounds::{Change, Rounds};
+use super::splits::Request;
 use super::windows::{WindowedAction, server_time};
 use crate::domain::error::{Problem, StoreError, is_lost_counter, rejected_by_foreign_last_id};
 use crate::domain::ids::{Entity, Id};
@@ -15,6 +16,7 @@ use crate::redis::call::scripts;
 use futures_util::future::join_all;
 use redis::{Cmd, Pipeline, RedisError, Value};
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 /// The partition of an action, the form of its reply and the hash of its request.
 type Target = (Partition, ReplyKind, Option<u64>);
@@ -49,6 +51,9 @@ impl Actions {
                 }
                 (Err(error), Some(counted)) if is_lost_counter(error) => {
                     let CountedEntity { entity, trace_id } = &**counted;
+                    if self.has_moved(entity).await {
+                        break;
+                    }
                     self.rebuilder.complete(entity, trace_id).await;
                 }
                 _ => break,
@@ -100,6 +105,47 @@ impl Actions {
     /// Executes many actions in order, in one pipeline per node; an action that undoes an earlier one after the reply of that one. If that one
     /// failed and can be sent again, the action is not sent and fails, too.
     pub async fn execute_all(
+        &self,
+        actions: Vec<PreparedAction>,
+    ) -> Vec<Result<ActionOutcome, Problem>> {
+        let requests: Vec<Option<Arc<Request>>> = actions
+            .iter()
+            .map(|action| action.request.clone())
+            .collect();
+        let mut outcomes = Vec::with_capacity(actions.len());
+        // Those that fail because their entity was split or merged are executed again in their order.
+        for (request, outcome) in requests.into_iter().zip(self.execute_once(actions).await) {
+            outcomes.push(self.repeated(request, outcome).await);
+        }
+        outcomes
+    }
+
+    /// Executes many actions. Those on split entities concern other facts than those on other entities.
+    async fn execute_once(
+        &self,
+        actions: Vec<PreparedAction>,
+    ) -> Vec<Result<ActionOutcome, Problem>> {
+        if actions.iter().all(|action| action.split.is_none()) {
+            return self.execute_unsplit(actions).await;
+        }
+        let (mut splits, mut others, mut of_others) = (Vec::new(), Vec::new(), Vec::new());
+        for (place, action) in actions.into_iter().enumerate() {
+            match action.split {
+                Some(_) => splits.push((place, action)),
+                None => {
+                    others.push(action);
+                    of_others.push(place);
+                }
+            }
+        }
+        let (mut all, others) =
+            tokio::join!(self.execute_splits(splits), self.execute_unsplit(others));
+        all.extend(of_others.into_iter().zip(others));
+        all.sort_unstable_by_key(|(place, _)| *place);
+        all.into_iter().map(|(_, outcome)| outcome).collect()
+    }
+
+    async fn execute_unsplit(
         &self,
         actions: Vec<PreparedAction>,
     ) -> Vec<Result<ActionOutcome, Problem>> {

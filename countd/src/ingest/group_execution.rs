@@ -50,6 +50,16 @@ impl Actions {
     /// # Errors
     /// Redis failed. Unless it replied with an error, the action may have been executed.
     pub async fn execute(&self, action: PreparedAction) -> Outcome {
+        let request = action.request.clone();
+        let outcome = match action.split {
+            Some(_) => self.execute_split(action).await,
+            None => self.execute_whole(action).await,
+        };
+        self.repeated(request, outcome).await
+    }
+
+    /// Executes one action at an entity that is whole, or at a shard.
+    pub(super) async fn execute_whole(&self, action: PreparedAction) -> Outcome {
         let Some(grouped) = &action.grouped else {
             return self.execute_alone(&action).await;
         };

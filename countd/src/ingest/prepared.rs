@@ -3,6 +3,7 @@
 use super::action::ActionOutcome;
 use super::grouped::GroupedAction;
 use super::rounds::Change;
+use super::splits::{Request, SplitAction};
 use super::windows::WindowedAction;
 use crate::domain::error::{Problem, StoreError};
 use crate::domain::ids::{Entity, Id};
@@ -12,6 +13,7 @@ use crate::log::kafka::OutgoingRecord;
 use crate::redis::call::{GuardedReply, RedisCall};
 use crate::storage::authors::registered_author;
 use redis::{Cmd, FromRedisValue, RedisError, Value};
+use std::sync::Arc;
 
 /// A validated action with its Redis command.
 pub struct PreparedAction {
@@ -33,13 +35,17 @@ pub struct PreparedAction {
     pub(super) grouped: Option<Box<GroupedAction>>,
     /// The command that has to be executed before. It may fail: then the action fails, too, or repairs the key.
     pub(super) creates: Option<Box<Cmd>>,
+    /// What else is needed if its entity is split. The command is that of the base.
+    pub(super) split: Option<Box<SplitAction>>,
+    /// The request, if the entity can be split: the action is prepared again when that has happened meanwhile.
+    pub(super) request: Option<Arc<Request>>,
     /// The record of its event, if the action is nothing but a record in the topic. `call` is not sent then.
     pub(super) record: Option<Box<OutgoingRecord>>,
 }
 
 /// An entity whose counter a command changes.
 pub(super) struct CountedEntity {
-    /// The entity.
+    /// The entity, or a shard of it.
     pub entity: Entity,
     /// The trace ID of the request.
     pub trace_id: String,
@@ -120,6 +126,7 @@ impl ReplyKind {
 pub(super) fn problem(error: RedisError) -> Problem {
     match registered_author(&error) {
         Some(author) => Problem::AuthorMismatch(author),
+        None if error.code() == Some(facts::AT_SHARD) => Problem::AtShard,
         None => error.into(),
     }
 }

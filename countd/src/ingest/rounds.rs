@@ -18,6 +18,11 @@ pub(super) struct Change {
 }
 
 impl Change {
+    /// A hash of what it changes.
+    pub(super) fn of(self) -> u64 {
+        self.of
+    }
+
     /// The change of an action: of a fact, or of the counter of an entity.
     pub(super) fn new(event: &Event, op: Op, is_fact: bool) -> Change {
         let mut hasher = DefaultHasher::new();

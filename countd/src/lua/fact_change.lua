@@ -3,9 +3,9 @@
 -- KEYS: the keys of the fact, the log, optionally the counters, optionally the idempotency key, and those of the author if the action
 -- names one (author.lua). ARGV: the arguments of the fact, `add` or `remove`, the event, row, idx, length and minimum length of the
 -- counters ('' without counters), the guard of the idempotency key ('' without one), whether the counter is verified (1 or 0), and the
--- arguments of the author. Reply: the stored answer if the idempotency key exists, the error AUTHORMISMATCH, the error NOCOUNTER if the
--- counter is verified and is 0 although the entity has facts, otherwise, like RBM.MARK, whether the fact changed and the counter's
--- new value.
+-- arguments of the author. Reply: the stored answer if the idempotency key exists, an error of a split entity (split_base.lua), the error
+-- AUTHORMISMATCH, the error NOCOUNTER if the counter is verified and is 0 although the entity has facts, otherwise, like RBM.MARK, whether
+-- the fact changed and the counter's new value.
 --
 -- requires: XADD {log} 0-* f v
 local op, event, row, idx, len, min_len, guard, verify = unpack(ARGV, FACT_ARGS + 1, FACT_ARGS + 8)
@@ -21,6 +21,10 @@ end
 local first = replayed(guard_key)
 if first then
   return first
+end
+local elsewhere = fact_elsewhere()
+if elsewhere then
+  return elsewhere
 end
 local named = named_author(FACT_ARGS + 9)
 local refusal = author_mismatch(named)

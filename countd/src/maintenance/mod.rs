@@ -11,6 +11,7 @@ mod report;
 pub mod restore;
 pub mod reverse;
 pub mod schema;
+pub mod split;
 pub mod storage;
 pub mod sums;
 pub mod topic;

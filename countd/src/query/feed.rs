@@ -6,6 +6,7 @@ use super::fact_reads::FactReads;
 use super::prefilter::Prefilter;
 use super::reads::Queries;
 use super::selection::FieldSelection;
+use super::splits::SplitFact;
 use super::status::{Status, StatusFormat};
 use super::suspects::rebuild_lost;
 use crate::domain::config::Nature;
@@ -13,6 +14,7 @@ use crate::domain::error::{Problem, StoreError};
 use crate::domain::ids::{Entity, Id, Name};
 use crate::facts::{Fact, FactStore, FactStores};
 use crate::storage::catalog::Catalog;
+use std::sync::Arc;
 
 /// The counters of an entity and a user's status on it.
 pub type FeedItem = (Counts, Status);
@@ -142,6 +144,7 @@ impl Pages {
         let locator = self.queries.locator();
         let mut counters = CachedPage::new(&self.queries.hot, entities.len());
         let mut facts = FactReads::default();
+        let (mut facts_of_page, mut splits) = (Vec::new(), Vec::new());
         let page = || entities.iter().zip(&selected);
         for (entity, index) in page() {
             let selection = &selections[*index];
@@ -155,7 +158,20 @@ impl Pages {
                     entity,
                     uid: request.uid,
                 };
-                match absent.next() {
+                let state = locator.layout().split_of(entity);
+                let state = state.filter(|state| state.has(metric));
+                facts_of_page.push(fact);
+                let is_absent = absent.next();
+                if let Some(state) = state {
+                    splits.push(SplitFact {
+                        place: facts_of_page.len() - 1,
+                        fact,
+                        state: Arc::clone(state),
+                    });
+                    facts.add_absent();
+                    continue;
+                }
+                match is_absent {
                     Some(true) => facts.add_absent(),
                     Some(false) | None => facts.add(locator.keys(), *store, fact),
                 }
@@ -166,11 +182,13 @@ impl Pages {
         let queries = &self.queries;
         let (repair, fields) = ((&queries.store, &queries.rebuilder), &mut read.fields);
         rebuild_lost(repair, counters.missing(), fields, request.trace_id).await;
+        queries
+            .add_shards(counters.missing(), &mut read.fields)
+            .await?;
         let mut fields = counters.complete(read.fields)?.into_iter();
-        let mut found = facts
-            .results(&self.queries, read.replies)
-            .await?
-            .into_iter();
+        let mut found = facts.results(&self.queries, read.replies).await?;
+        self.add_splits(&facts_of_page, splits, &mut found).await?;
+        let mut found = found.into_iter();
         let formats = selections.iter().map(|selection| {
             let metrics = selection.facts.iter().map(|(metric, _)| (*metric).clone());
             StatusFormat::new(metrics.collect(), &selection.impossible)
@@ -203,6 +221,41 @@ impl Pages {
             });
         }
         Ok(items)
+    }
+
+    /// Reads the facts on split entities of a page, and those that have moved because their entities were split meanwhile.
+    async fn add_splits<'a>(
+        &self,
+        facts: &[Fact<'a>],
+        mut splits: Vec<SplitFact<'a>>,
+        found: &mut [Result<bool, StoreError>],
+    ) -> Result<(), Problem> {
+        let is_moved =
+            |found: &Result<bool, StoreError>| matches!(found, Err(StoreError::WrongType(_)));
+        if found.iter().any(is_moved) {
+            let refreshed = self.queries.store.refresh_layout().await;
+            refreshed.map_err(|error| StoreError::Unexpected(error.to_string()))?;
+            let layout = self.queries.store.layout();
+            for (place, fact) in facts.iter().enumerate() {
+                let state = layout.split_of(fact.entity);
+                if is_moved(&found[place])
+                    && let Some(state) = state.filter(|state| state.has(fact.metric))
+                {
+                    splits.push(SplitFact {
+                        place,
+                        fact: *fact,
+                        state: Arc::clone(state),
+                    });
+                }
+            }
+        }
+        if splits.is_empty() {
+            return Ok(());
+        }
+        for (place, exists) in self.queries.split_facts(&splits).await? {
+            found[place] = Ok(exists);
+        }
+        Ok(())
     }
 
     /// Whether each fact of a page is known not to exist, in the order of the page. `None` if Redis is asked for all. A page with counters asks Redis

@@ -4,6 +4,7 @@ use super::cached_page::CachedPage;
 use super::counts::Counts;
 use super::fields::{self, CountersToRead, PageReplies, read_replica_page};
 use super::selection::{FieldSelection, name_of};
+use super::splits;
 use super::suspects::rebuild_lost;
 use super::verify_users::{self, UserVerifier};
 use crate::domain::config::{BUILT_IN_COUNTERS, Order, USER};
@@ -54,7 +55,7 @@ impl Queries {
 
     /// The permissions that reading counters requires.
     pub fn required_permissions(backend: CounterBackend) -> Permissions {
-        fields::required_permissions(backend)
+        fields::required_permissions(backend).and(Permissions::of_commands(splits::PERMISSIONS))
     }
 
     /// The permissions that verifying users who are read requires.
@@ -103,6 +104,7 @@ impl Queries {
             trace_id,
         )
         .await;
+        self.add_shards(page.missing(), &mut fields).await?;
         let counts = selected.iter().zip(page.complete(fields)?);
         let counts = entities.iter().zip(counts);
         Ok(counts
@@ -262,8 +264,29 @@ impl Queries {
         self.hot.record_reads(std::slice::from_ref(entity));
         match metric.order {
             Order::Id => {
-                let entity = (entity, PageSource::Any);
-                self.users_by_id((name, facts), entity, cursor, limit).await
+                let split = || {
+                    let state = self.store.layout().split_of(entity).cloned();
+                    state.filter(|state| state.has(name))
+                };
+                if let Some(state) = split() {
+                    return self
+                        .users_of_split((name, entity), &state, cursor, limit)
+                        .await;
+                }
+                // The cursor of a page before a merge: the users are listed from the beginning.
+                let whole = cursor.filter(|cursor| !cursor.contains('/'));
+                let from = (entity, PageSource::Any);
+                let page = self.users_by_id((name, facts), from, whole, limit).await;
+                if matches!(page, Err(Problem::Store(StoreError::WrongType(_)))) {
+                    let refreshed = self.store.refresh_layout().await;
+                    refreshed.map_err(|error| StoreError::Unexpected(error.to_string()))?;
+                    if let Some(state) = split() {
+                        return self
+                            .users_of_split((name, entity), &state, cursor, limit)
+                            .await;
+                    }
+                }
+                page
             }
             Order::Time => {
                 self.users_by_time((name, facts), entity, cursor, limit)

@@ -38,7 +38,7 @@ const MISMATCH: &str = "AUTHORMISMATCH";
 /// The authors of entities. Cheap to clone.
 #[derive(Clone)]
 pub struct Authors {
-    store: Store,
+    pub(super) store: Store,
     layout: Arc<StoredLayout>,
     known: Arc<Mutex<HashMap<Entity, (Id, Instant)>>>,
 }
@@ -82,7 +82,7 @@ impl Authors {
         self.feeds().is_some()
     }
 
-    fn named(&self, entity: &Entity, author: Option<&Id>) -> Option<NamedAuthor> {
+    pub(super) fn named(&self, entity: &Entity, author: Option<&Id>) -> Option<NamedAuthor> {
         let keys = self.store.keys();
         let feeds = self.feeds()?;
         Some(NamedAuthor::new(keys, feeds, (entity, author)))
@@ -127,10 +127,36 @@ impl Authors {
     /// # Errors
     /// The data does not register authors, or Redis failed.
     pub async fn put(&self, entity: &Entity, author: Option<&Id>) -> Result<AuthorChange, Problem> {
+        match self.store.layout().split_of(entity).cloned() {
+            Some(state) => self.put_split((entity, &state), author).await,
+            None => self.put_one(entity, author).await,
+        }
+    }
+
+    /// [`put`](Self::put) for an entity that is whole, a base or a shard.
+    pub(super) async fn put_one(
+        &self,
+        entity: &Entity,
+        author: Option<&Id>,
+    ) -> Result<AuthorChange, Problem> {
         let named = self.named(entity, author).ok_or_else(unsupported)?;
         let mut call = RedisCall::script(PUT.on(self.store.backend()), named.keys());
         named.add_arguments(&mut call.cmd);
         self.forget(entity);
+        let reply = self.append_confirmed(entity, &call).await?;
+        let changed = bool::from_redis_value(reply).map_err(unexpected)?;
+        Ok(AuthorChange {
+            author: author.cloned(),
+            changed,
+        })
+    }
+
+    /// Sends a call that may append to the log of an entity.
+    pub(super) async fn append_confirmed(
+        &self,
+        entity: &Entity,
+        call: &RedisCall,
+    ) -> Result<Value, Problem> {
         let reply = match call.send_confirmed(&self.store).await {
             // A rejected append has no effect.
             Err(error) if rejected_by_foreign_last_id(&error) => {
@@ -139,10 +165,9 @@ impl Authors {
             }
             reply => reply,
         };
-        let changed = bool::from_redis_value(reply?).map_err(unexpected)?;
-        Ok(AuthorChange {
-            author: author.cloned(),
-            changed,
+        reply.map_err(|error| match registered_author(&error) {
+            Some(author) => Problem::AuthorMismatch(author),
+            None => error.into(),
         })
     }
 
@@ -177,7 +202,14 @@ impl Authors {
                     change.map(|change| change.changed)
                 }
                 Err(error) => Err(error.into()),
-                Ok(reply) => bool::from_redis_value(reply).map_err(unexpected),
+                Ok(reply) => match self.store.layout().split_of(entity).cloned() {
+                    Some(state) => {
+                        let shards = self.put_split((entity, &state), Some(author)).await;
+                        let changed = bool::from_redis_value(reply).map_err(unexpected);
+                        shards.and(changed)
+                    }
+                    None => bool::from_redis_value(reply).map_err(unexpected),
+                },
             });
         }
         Ok(changes)
@@ -234,13 +266,13 @@ pub fn registered_author(error: &RedisError) -> Option<Id> {
     Id::new(detail?.trim()).ok()
 }
 
-fn unsupported() -> Problem {
+pub(super) fn unsupported() -> Problem {
     Problem::Unprocessable(
         "an older version created this data: it does not register authors, its events name them"
             .to_owned(),
     )
 }
 
-fn unexpected(error: impl std::fmt::Display) -> Problem {
+pub(super) fn unexpected(error: impl std::fmt::Display) -> Problem {
     Problem::Store(StoreError::Unexpected(error.to_string()))
 }

@@ -7,4 +7,7 @@ pub mod hot;
 pub mod locator;
 pub mod moves;
 pub mod schema;
+mod split_authors;
 pub mod user_schema;
+
+pub use split_authors::ShardCredit;

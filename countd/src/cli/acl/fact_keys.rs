@@ -87,9 +87,7 @@ impl KeyKinds {
                 ids(&mut kinds, "facts");
             }
             (FactKind::Rbm, _) => {
-                if backend.has_tables() {
-                    ids(&mut kinds, "ids");
-                }
+                ids(&mut kinds, "ids");
                 ids(&mut kinds, "set");
                 ids(&mut kinds, "facts");
             }

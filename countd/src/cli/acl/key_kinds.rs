@@ -111,6 +111,7 @@ impl KeyKinds {
                 latest.all().nth(part).unwrap_or_default().to_owned()
             });
         }
+        kinds.add("split", |n| keys.split_state(&entity(n), n.into()));
         kinds.constant("days_init", keys.days_init());
         kinds.constant("rank_names", keys.rank_names());
         kinds.add("rank", |n| {

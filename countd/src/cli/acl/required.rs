@@ -7,7 +7,7 @@ use crate::cli::top;
 use countd::consumer;
 use countd::domain::config::{Config, Count, EntityConfig, FactKind, Metric, Order};
 use countd::domain::ids::Name;
-use countd::facts::{self, FactStores};
+use countd::facts::{self, FactStores, SplitFacts};
 use countd::http;
 use countd::ingest::actions::Actions;
 use countd::ingest::adjustments;
@@ -16,7 +16,7 @@ use countd::ingest::user_counters::UserCounters;
 use countd::log;
 use countd::maintenance::schema as schema_migrations;
 use countd::maintenance::{
-    erasure, import, jobs, rebuild, reconcile, restore, reverse, storage, sums, topic,
+    erasure, import, jobs, rebuild, reconcile, restore, reverse, split, storage, sums, topic,
     transposition,
 };
 use countd::monitor::{self, differences};
@@ -279,6 +279,15 @@ fn declared(
             }
             if roles.serves || roles.consumes || roles.sinks {
                 declared.push((kinds.clone(), facts.required_permissions()));
+            }
+            if kind == FactKind::Rbm && metric.count == Count::Now {
+                if roles.serves || roles.consumes {
+                    declared.push((kinds.clone(), SplitFacts::required_permissions(backend)));
+                }
+                if roles.consumes || roles.operates {
+                    declared.push((kinds.clone(), facts.required_permissions()));
+                    declared.push((kinds.clone(), split::required_permissions(backend)));
+                }
             }
             if roles.serves || roles.consumes {
                 declared.push((kinds.clone(), facts::cards_permissions(backend)));

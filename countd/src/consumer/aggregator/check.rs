@@ -10,6 +10,7 @@ use crate::domain::event::{Check, CheckMode, MAX_CHECKS};
 use crate::domain::event_class::feeds_author;
 use crate::domain::ids::{Entity, Name};
 use crate::domain::keys::Partition;
+use crate::domain::split::base_of;
 use crate::redis::day::DayNumbers;
 use crate::repair::{Outcome, Source, Sources, UserSource, record_difference};
 
@@ -66,7 +67,7 @@ pub fn add_check(
     }
     let Increments { rules, batch, .. } = increments;
     if is_corrected && rules.config.changes.enabled {
-        batch.changes.add(&entity);
+        batch.changes.add(&base_of(&entity));
     }
     Ok(())
 }

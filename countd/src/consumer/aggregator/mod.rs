@@ -20,6 +20,7 @@ use crate::domain::event::{Event, now_ms};
 use crate::domain::event_class::EventClassCache;
 use crate::domain::ids::Id;
 use crate::domain::keys::Partition;
+use crate::domain::split::base_of;
 use crate::log::archive::Outcome;
 use crate::log::{EntryKind, LogEntry};
 use check::add_check;
@@ -262,7 +263,7 @@ impl<'a> Aggregator<'a> {
     fn announce(&mut self, partition: Partition, event: &Event, is_added: bool) {
         let Increments { rules, batch, .. } = &mut self.increments;
         if rules.config.changes.enabled && (is_added || event.counted) {
-            batch.changes.add(&event.entity);
+            batch.changes.add(&base_of(&event.entity));
         }
         let keys = rules.locator.keys();
         let is_home = keys.can_combine(partition, keys.of_entity(&event.entity));

@@ -56,6 +56,8 @@ pub enum ErrorCode {
     Internal,
     /// Too many requests are in progress.
     Busy,
+    /// The entity is being merged.
+    Merging,
     /// The write was executed, but is not as safe as configured.
     NotAcknowledged,
     /// Partitions have failed.
@@ -74,7 +76,7 @@ pub enum ErrorCode {
 
 impl ErrorCode {
     /// All codes, ordered by status and name.
-    pub const ALL: [ErrorCode; 32] = [
+    pub const ALL: [ErrorCode; 33] = [
         ErrorCode::Malformed,
         ErrorCode::Unauthorized,
         ErrorCode::Forbidden,
@@ -100,6 +102,7 @@ impl ErrorCode {
         ErrorCode::Damaged,
         ErrorCode::Internal,
         ErrorCode::Busy,
+        ErrorCode::Merging,
         ErrorCode::NotAcknowledged,
         ErrorCode::NotCounting,
         ErrorCode::NotFilled,
@@ -139,6 +142,7 @@ impl ErrorCode {
             ErrorCode::Damaged => ("damaged", 500, "Damaged data"),
             ErrorCode::Internal => ("internal", 500, "Internal error"),
             ErrorCode::Busy => ("busy", 503, "Too many requests in progress"),
+            ErrorCode::Merging => ("merging", 503, "Entity is being merged"),
             ErrorCode::NotAcknowledged => ("not_acknowledged", 503, "Write not acknowledged"),
             ErrorCode::NotCounting => ("not_counting", 503, "Events are not counted"),
             ErrorCode::NotFilled => ("not_filled", 503, "Ranking is being filled"),

@@ -4,7 +4,7 @@ use super::code::ErrorCode;
 use super::schema::SchemaError;
 use super::store::StoreError;
 use crate::domain::health::FailedPartition;
-use crate::domain::ids::{Id, Invalid, Name};
+use crate::domain::ids::{Entity, Id, Invalid, Name};
 
 /// A user ID that a fact store cannot hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -68,6 +68,12 @@ pub enum Problem {
     /// The entities of the ranking are being read for the first time.
     #[error("the ranking {0} is being filled: retry later")]
     RankingNotFilled(Name),
+    /// Facts and counters of the entity are being copied from its shards.
+    #[error("{}:{} is being merged: retry later", .0.etype, .0.eid)]
+    Merging(Entity),
+    /// The facts of the user are at a shard of the entity.
+    #[error("the facts of the user are at a shard of the entity")]
+    AtShard,
     /// The facts of the metric are not kept for users.
     #[error("{}", no_reverse(.metric, *.is_configured))]
     NoReverse {
@@ -202,7 +208,8 @@ impl Problem {
             Problem::Stopping => ErrorCode::Stopping,
             Problem::UnknownJob(_) => ErrorCode::UnknownJob,
             Problem::Busy | Problem::TooManyJobs(_) | Problem::TooManyStreams(_) => ErrorCode::Busy,
-            Problem::LeaseLost => ErrorCode::Internal,
+            Problem::Merging(_) => ErrorCode::Merging,
+            Problem::LeaseLost | Problem::AtShard => ErrorCode::Internal,
             Problem::Schema(_) => ErrorCode::Schema,
             Problem::Failed(_) | Problem::NoAssignment(_) => ErrorCode::NotCounting,
             Problem::TopicUnavailable(_) | Problem::Store(StoreError::Unavailable(_)) => {

@@ -1,7 +1,7 @@
 //! The log entry of a new author of an entity.
 
 use crate::domain::author_feed::AuthorFeed;
-use crate::domain::ids::{Entity, Id};
+use crate::domain::ids::{Entity, Id, stored_entity};
 use serde::{Deserialize, Serialize};
 
 /// An entity has a new author, or none any more. The step that changes the author appends it. The consumer takes back what the former
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NewAuthor {
     /// The entity.
-    #[serde(flatten)]
+    #[serde(flatten, deserialize_with = "stored_entity")]
     pub entity: Entity,
     /// The former author, if they were credited with anything.
     #[serde(default, skip_serializing_if = "Option::is_none")]

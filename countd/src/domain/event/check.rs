@@ -1,6 +1,6 @@
 //! The log entry that checks counters which the consumer changes.
 
-use crate::domain::ids::{Entity, Id, Name};
+use crate::domain::ids::{Entity, Id, Name, stored_id};
 use serde::{Deserialize, Serialize};
 
 /// The maximum number of counters of an entry.
@@ -38,6 +38,7 @@ pub struct Check {
     /// The type of the entity.
     pub etype: Name,
     /// The ID of the entity.
+    #[serde(deserialize_with = "stored_id")]
     pub eid: Id,
     /// The metrics, and the number of facts of each.
     #[serde(default)]

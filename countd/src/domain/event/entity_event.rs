@@ -1,6 +1,6 @@
 //! The event that an action appends to the log.
 
-use crate::domain::ids::{Entity, Id, Name};
+use crate::domain::ids::{Entity, Id, Name, stored_id};
 use crate::domain::text::truncate;
 use compact_str::CompactString;
 use serde::de::{self, Visitor};
@@ -57,6 +57,7 @@ struct EventFields {
     #[serde(default)]
     schema: Option<Name>,
     etype: Name,
+    #[serde(deserialize_with = "stored_id")]
     eid: Id,
     metric: Name,
     delta: i64,
@@ -160,6 +161,30 @@ mod tests {
             (event.entity.eid.as_str(), event.delta, event.ts),
             ("7", -1, 0)
         );
+    }
+
+    #[test]
+    fn logs_have_events_of_shards_and_clients_send_none() {
+        use crate::domain::event::{Envelope, GroupEvent, Journal, NewAuthor};
+        let json = r#"{"etype":"note","eid":"7~12.3","metric":"like","delta":1,"uid":"42","ts":5}"#;
+        let event: Event = serde_json::from_str(json).expect("an event");
+        assert_eq!(event.to_json(), json);
+        let group = r#"{"etype":"note","eid":"7~12.3","metric":"like","delta":1,"uids":["42"]}"#;
+        let group: GroupEvent = serde_json::from_str(group).expect("a group");
+        assert_eq!(group.into_events()[0].entity, event.entity);
+        let author = r#"{"etype":"note","eid":"7~12.3","to":"9"}"#;
+        let author: NewAuthor = serde_json::from_str(author).expect("an author");
+        assert_eq!(author.entity, event.entity);
+        let journal = r#"{"etype":"note","eid":"7~12.3","why":"merge","ts":5}"#;
+        let journal: Journal = serde_json::from_str(journal).expect("an entry");
+        assert_eq!(journal.entity(), event.entity);
+        for other in ["7~12", "7~12.64", "7~12.3~", "~1.2", "7~a.b"] {
+            let other = json.replace("7~12.3", other);
+            assert!(serde_json::from_str::<Event>(&other).is_err(), "{other}");
+        }
+        assert!(serde_json::from_str::<Entity>(r#"{"etype":"note","eid":"7~12.3"}"#).is_err());
+        let envelope = r#"{"event_id":"1","event_type":"like","aggregate_type":"note","aggregate_id":"7~12.3","payload":{"delta":1,"uid":"42"}}"#;
+        assert!(serde_json::from_str::<Envelope<'_>>(envelope).is_err());
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The event of several actions that were executed together.
 
 use super::entity_event::{Event, to_json_bytes};
-use crate::domain::ids::{Entity, Id, Name};
+use crate::domain::ids::{Entity, Id, Name, stored_id};
 use serde::{Deserialize, Serialize};
 
 /// The field in which `RBM.MMARK` and `RBM.MUNMARK` list the members that changed.
@@ -14,6 +14,7 @@ pub struct GroupEvent {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     schema: Option<Name>,
     etype: Name,
+    #[serde(deserialize_with = "stored_id")]
     eid: Id,
     metric: Name,
     delta: i64,

@@ -1,7 +1,7 @@
 //! The log entry of a change of counters that no event made.
 
 use super::timestamp::now_ms;
-use crate::domain::ids::{Entity, Id, Name};
+use crate::domain::ids::{Entity, Id, Name, stored_id};
 use serde::{Deserialize, Serialize};
 
 /// Why counters changed without an event.
@@ -16,6 +16,8 @@ pub enum Cause {
     Import,
     /// The counters were deleted.
     Erase,
+    /// The counters of a split entity were merged.
+    Merge,
     /// A wrong counter was corrected.
     Repair,
 }
@@ -28,6 +30,7 @@ pub struct Journal {
     /// The entity. The counters of a user have the type `user`.
     pub etype: Name,
     /// Its ID.
+    #[serde(deserialize_with = "stored_id")]
     pub eid: Id,
     /// Why they changed.
     pub why: Cause,

@@ -1,6 +1,6 @@
 //! Changes of facts, as the log carries them to the users of the facts.
 
-use crate::domain::ids::{Entity, Id, Name};
+use crate::domain::ids::{Entity, Id, Name, stored_id};
 use serde::{Deserialize, Serialize};
 
 /// The maximum number of changes in a derived event that countd writes.
@@ -80,6 +80,7 @@ pub struct Reread {
     /// The type of the entity.
     pub etype: Name,
     /// The ID of the entity.
+    #[serde(deserialize_with = "stored_id")]
     pub eid: Id,
     /// The users.
     pub uids: Vec<Id>,

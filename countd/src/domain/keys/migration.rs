@@ -42,7 +42,7 @@ impl Keys {
         let mut parts = key.strip_prefix("cnt:")?.splitn(3, ':');
         let schema = Name::new(parts.next()?).ok()?;
         let etype = Name::new(parts.next()?).ok()?;
-        let eid = Id::new(parts.next()?).ok()?;
+        let eid = Id::stored(parts.next()?).ok()?;
         Some((schema, Entity { etype, eid }))
     }
 

@@ -18,6 +18,7 @@ mod partition;
 mod ranks;
 mod rebuild;
 mod reconcile;
+mod split;
 mod sums;
 mod users;
 
@@ -32,6 +33,7 @@ pub(crate) use operations::{ACK, ack_key};
 pub use parse::KeyName;
 pub(in crate::domain) use partition::spread;
 pub use partition::{MAX_PARTITIONS, Partition, PartitionHash, percentile};
+pub use split::BaseKeys;
 pub use users::ReverseKey;
 
 #[cfg(test)]

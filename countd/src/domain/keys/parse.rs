@@ -1,7 +1,7 @@
 //! Parses the names of keys, to find the keys that concern an entity or a user.
 
 use super::layout::Keys;
-use crate::domain::ids::{Entity, Id, Name};
+use crate::domain::ids::{Entity, Id, Name, SHARD_SEPARATOR};
 
 /// The fields of deduplication keys after `act:dedup`. All have the entity first.
 const DEDUP_FIELDS: std::ops::RangeInclusive<usize> = 5..=6;
@@ -61,10 +61,15 @@ impl KeyName {
         let entity = |etype: &str, eid: &str| {
             Some(Entity {
                 etype: Name::new(etype).ok()?,
-                eid: Id::new(eid).ok()?,
+                eid: Id::stored(eid).ok()?,
             })
         };
         match (kind, parts.as_slice()) {
+            // The base of a split entity. Those of shards are entities.
+            ("rbm", [metric, etype, eid]) if frozen_base(eid).is_some() => Some(KeyName::Facts {
+                metric: Name::new(*metric).ok()?,
+                entity: entity(etype, frozen_base(eid)?)?,
+            }),
             ("rbm", [metric, etype, eid]) | ("s" | "bm", [metric, etype, eid, _]) => {
                 Some(KeyName::Facts {
                     metric: Name::new(*metric).ok()?,
@@ -108,10 +113,17 @@ impl KeyName {
     }
 }
 
+/// The ID of an entity, if this is the part of the key that its facts have while it is split: the ID and a generation.
+fn frozen_base(part: &str) -> Option<&str> {
+    let (eid, generation) = part.split_once(SHARD_SEPARATOR)?;
+    Id::new(generation).ok()?.number().map(|_| eid)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::domain::keys::PartitionHash;
+    use crate::domain::split::Shard;
 
     fn name(text: &str) -> Name {
         Name::new(text).expect("a name")
@@ -149,6 +161,20 @@ mod tests {
                 let etype = entity.etype.clone();
                 assert_eq!(parse(key), Some(KeyName::Authors { etype, is_table }));
             }
+            let base = keys.base_of_split(&like, &entity, 12);
+            assert_eq!(parse(base.frozen), facts);
+            assert_eq!(parse(base.former), None);
+            assert_eq!(parse(base.state), None);
+            let shard = Shard {
+                generation: 12,
+                number: 3,
+            };
+            assert_eq!(parse(keys.fenced_facts(&like, &entity, shard)), None);
+            let of_shard = Some(KeyName::Facts {
+                metric: like.clone(),
+                entity: shard.of(&entity),
+            });
+            assert_eq!(parse(keys.facts(&like, &shard.of(&entity))), of_shard);
             let dedup = Some(KeyName::Dedup {
                 entity: entity.clone(),
                 uid: uid.clone(),

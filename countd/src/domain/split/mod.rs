@@ -10,6 +10,7 @@ mod protocol;
 
 use super::ids::{Entity, Id, Name, SHARD_SEPARATOR};
 use super::keys::spread;
+use std::borrow::Cow;
 use std::fmt;
 
 /// The number of shards that an entity may have.
@@ -47,6 +48,23 @@ impl Shard {
     }
 }
 
+/// The entity that a client knows: the base, if `entity` is a shard.
+pub fn base_of(entity: &Entity) -> Cow<'_, Entity> {
+    // Most IDs are short, and few are of shards.
+    match Shard::parse(entity.eid.as_str()) {
+        None => Cow::Borrowed(entity),
+        Some((eid, _)) => Cow::Owned(Entity {
+            etype: entity.etype.clone(),
+            eid,
+        }),
+    }
+}
+
+/// Whether an entity is a shard.
+pub fn is_shard(entity: &Entity) -> bool {
+    Shard::parse(entity.eid.as_str()).is_some()
+}
+
 /// The value of a decimal without sign and leading zeros.
 fn canonical(text: &str) -> Option<u64> {
     Id::new(text).ok()?.number()
@@ -55,22 +73,19 @@ fn canonical(text: &str) -> Option<u64> {
 /// What is done with an entity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SplitPhase {
-    /// Processes read the shards already; facts are still added at the base.
+    /// Processes read the shards already; facts are still added at the base, and are about to be frozen.
     Splitting,
     /// Facts of new users are added at shards.
     Split,
-    /// Facts and counters move from the shards to the base.
+    /// Facts and counters are copied from the shards to the base. Nobody changes them meanwhile.
     Merging,
-    /// It has no shards. What a process that did not know so has counted at one still moves to the base.
-    Merged,
 }
 
 impl SplitPhase {
-    const ALL: [SplitPhase; 4] = [
+    const ALL: [SplitPhase; 3] = [
         SplitPhase::Splitting,
         SplitPhase::Split,
         SplitPhase::Merging,
-        SplitPhase::Merged,
     ];
 
     /// Its name in the stored state.
@@ -79,7 +94,6 @@ impl SplitPhase {
             SplitPhase::Splitting => "splitting",
             SplitPhase::Split => "split",
             SplitPhase::Merging => "merging",
-            SplitPhase::Merged => "merged",
         }
     }
 }
@@ -122,6 +136,11 @@ impl SplitState {
             generation: self.generation,
             number: spread(uid, self.shards),
         }
+    }
+
+    /// Whether facts of a metric are at shards, too.
+    pub fn has(&self, metric: &Name) -> bool {
+        self.metrics.contains(metric)
     }
 
     /// All shards.

@@ -1,9 +1,8 @@
 //! The protocol of a split and its merge as a model of one metric, one shard and up to two users. Each step of a process is what one script
-//! or command does in Redis. `explore` (tests) visits all interleavings of the steps of two processes, of the command and of the
-//! consumers.
+//! or command does in Redis. `explore` (tests) visits all interleavings of the steps of processes, of the command and of the consumers.
 //!
-//! Processes may follow an earlier phase for any time. The command may be killed before each step: what it remembers is lost, and it runs
-//! again.
+//! Processes that write may follow an earlier phase for any time. The command may be killed before each step: what it remembers is lost,
+//! and it runs again.
 
 /// A set of users, as bits.
 pub(super) type Users = u8;
@@ -18,7 +17,7 @@ pub(super) enum Key {
 }
 
 impl Key {
-    fn users(self) -> Users {
+    pub fn users(self) -> Users {
         match self {
             Key::Facts(users) => users,
             Key::Fence => 0,
@@ -26,7 +25,7 @@ impl Key {
     }
 }
 
-/// What the stored state of the entity says, in the order in which it changes.
+/// What the stored state of the entity says, in the order in which it changes. After the merge the entity is whole again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) enum Phase {
     Whole,
@@ -36,23 +35,17 @@ pub(super) enum Phase {
     Merged,
 }
 
-/// A batch on its way from the shard to the base.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Moving {
-    pub seq: u8,
-    pub users: Users,
-    /// Users whose home moves to the base with the batch, who have no fact.
-    pub former: Users,
-    /// The length of the log of the shard up to which it has to be counted before the batch is sealed.
-    pub after: usize,
-    pub is_sealed: bool,
-}
-
 /// A log: whether each event adds a fact of which user, and how many of them have reached the timelines of users.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Log {
     pub events: Vec<(Users, bool)>,
     pub delivered: usize,
+}
+
+impl Log {
+    fn is_delivered(&self) -> bool {
+        self.delivered == self.events.len()
+    }
 }
 
 /// A rule of the protocol that a test leaves out, to see that it is needed.
@@ -63,26 +56,27 @@ pub(super) enum Without {
     Fence,
     /// The String at the key of the facts of the shard.
     ShardFence,
+    /// The flag with which the base refuses actions while facts are copied.
+    Merging,
     /// The set of users of the base who have taken their fact back.
     Former,
-    /// The wait for the log of the shard before a batch is sealed.
-    Wait,
-    /// The comparison of numbers of batches.
-    Number,
-    /// The completion of a sealed batch by a process that removes a fact of one of its users.
-    Help,
     /// The wait for the log of the base before the shard gets facts.
     Open,
-    /// The wait for the log of the shard before the base gets facts of its users.
-    ShardOpen,
-    /// The set of users of the shard who have taken their fact back during the merge.
-    ShardFormer,
+    /// The wait for processes that read only the base before the shard gets facts.
+    Followed,
+    /// The wait for the logs before the base gets facts of users of the shard.
+    Delivered,
+    /// The marker that lets the amounts of the shard be added once.
+    Once,
+    /// The second read of the marker, after the counters.
+    Reread,
 }
 
 /// What is in Redis.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Redis {
     pub phase: Phase,
+    /// The old key of the facts of the base, and the key that they have while the entity is split.
     pub whole: Key,
     pub base: Key,
     pub former: Users,
@@ -90,19 +84,16 @@ pub(super) struct Redis {
     pub frozen_at: usize,
     pub is_frozen: bool,
     pub is_open: bool,
+    /// Whether the base refuses actions, and whether it has the facts and the amounts of the shard.
+    pub is_merging: bool,
+    pub is_absorbed: bool,
     pub base_count: i8,
-    pub absorbed: (u8, i8),
     pub base_log: Log,
+    /// The key of the facts of the shard, and the key that they have from the beginning of the merge.
     pub shard: Key,
-    pub frozen: Users,
-    pub shard_former: Users,
-    pub shard_frozen_at: usize,
-    pub is_shard_frozen: bool,
-    pub is_shard_open: bool,
+    pub fenced: Users,
+    pub is_shard_fenced: bool,
     pub shard_count: i8,
-    pub taken: i8,
-    pub batches: u8,
-    pub moving: Option<Moving>,
     pub shard_log: Log,
     pub timeline: Users,
 }
@@ -114,14 +105,10 @@ pub(super) enum Reply {
         changed: bool,
     },
     WrongType,
-    /// The home of the user is not the base.
+    /// The home of the user is the shard.
     Shard,
-    /// The shard is not frozen.
-    Unfrozen,
-    /// The home of the user is not the shard any more.
-    Base,
-    /// The user is in a sealed batch.
-    Sealed(Moving),
+    /// The base is being merged.
+    Merging,
 }
 
 /// A fact of a user to add or to remove.
@@ -147,44 +134,34 @@ impl Redis {
             frozen_at: 0,
             is_frozen: false,
             is_open: false,
+            is_merging: false,
+            is_absorbed: false,
             base_count: facts.count_ones() as i8,
-            absorbed: (0, 0),
             base_log: Log::default(),
             shard: Key::Facts(0),
-            frozen: 0,
-            shard_former: 0,
-            shard_frozen_at: 0,
-            is_shard_frozen: false,
-            is_shard_open: false,
+            fenced: 0,
+            is_shard_fenced: false,
             shard_count: 0,
-            taken: 0,
-            batches: 0,
-            moving: None,
             shard_log: Log::default(),
             timeline: facts,
         }
     }
 
-    /// Each fact once for each place where it is.
-    pub fn places(&self) -> [Users; 5] {
-        let moving = self.moving.filter(|moving| moving.seq > self.absorbed.0);
-        [
-            self.whole.users(),
-            self.base.users(),
-            self.shard.users(),
-            self.frozen,
-            moving.map_or(0, |moving| moving.users),
-        ]
-    }
-
-    /// The facts.
+    /// The facts. During the merge some are at both places.
     pub fn facts(&self) -> Users {
-        self.places().into_iter().fold(0, |all, users| all | users)
+        let base = self.whole.users() | self.base.users();
+        match self.is_absorbed {
+            true => base,
+            false => base | self.shard.users() | self.fenced,
+        }
     }
 
-    /// The count that a read returns.
+    /// The sum of the counters.
     pub fn count(&self) -> i8 {
-        (self.shard_count + self.taken) + (self.base_count - self.absorbed.1)
+        match self.is_absorbed {
+            true => self.base_count,
+            false => self.base_count + self.shard_count,
+        }
     }
 
     /// An action of a process to which the entity is whole.
@@ -196,20 +173,24 @@ impl Redis {
         Reply::Done { changed }
     }
 
-    /// An action at the base of a split entity. Users who have no home there yet get one if the action is `forced`.
-    pub fn act_base(&mut self, action: Action, forced: bool, without: Without) -> Reply {
-        let Key::Facts(facts) = &mut self.base else {
-            return Reply::WrongType;
-        };
+    /// An action at the base of a split entity: on the old key unless it is a fence.
+    pub fn act_base(&mut self, action: Action, without: Without) -> Reply {
+        if self.is_merging && !self.is_absorbed && without != Without::Merging {
+            return Reply::Merging;
+        }
         let (user, adds) = action;
+        let (facts, is_frozen) = match (&mut self.whole, &mut self.base) {
+            (Key::Facts(facts), _) if !self.is_frozen || self.is_absorbed => (facts, false),
+            (_, Key::Facts(facts)) => (facts, true),
+            _ => return Reply::WrongType,
+        };
         let is_home = (*facts | self.former) & user != 0;
-        if !is_home && !forced && (self.is_open || without == Without::Open) {
+        if is_frozen && self.is_open && !is_home {
             return Reply::Shard;
         }
         let changed = change(facts, &mut self.base_count, &mut self.base_log, action);
-        if adds {
-            self.former &= !user;
-        } else if changed && without != Without::Former {
+        // It only grows, so that a scan of the facts and then of these users finds all whose home is the base.
+        if is_frozen && !adds && changed && without != Without::Former {
             self.former |= user;
         }
         Reply::Done { changed }
@@ -224,44 +205,9 @@ impl Redis {
         Reply::Done { changed }
     }
 
-    /// An action at the shard of an entity that is merged, of a user whose home was not the base.
-    pub fn act_merging(&mut self, action: Action, without: Without) -> Reply {
-        let (user, adds) = action;
-        if !self.is_shard_frozen {
-            return Reply::Unfrozen;
-        }
-        let mut is_home = (self.frozen | self.shard_former) & user != 0;
-        if let Some(moving) = &mut self.moving
-            && (moving.users | moving.former) & user != 0
-        {
-            if moving.is_sealed && without != Without::Help {
-                return Reply::Sealed(*moving);
-            }
-            // It leaves the batch.
-            let amount = (moving.users & user).count_ones() as i8;
-            self.frozen |= moving.users & user;
-            moving.users &= !user;
-            moving.former &= !user;
-            self.taken -= amount;
-            self.shard_count += amount;
-            is_home = true;
-        }
-        if !is_home && (self.is_shard_open || without == Without::ShardOpen) {
-            return Reply::Base;
-        }
-        let (facts, log) = (&mut self.frozen, &mut self.shard_log);
-        let changed = change(facts, &mut self.shard_count, log, action);
-        if adds {
-            self.shard_former &= !user;
-        } else if (changed || is_home) && without != Without::ShardFormer {
-            self.shard_former |= user;
-        }
-        Reply::Done { changed }
-    }
-
-    /// The first script of a split, in the slot of the base.
-    pub fn freeze_base(&mut self, without: Without) {
-        if let Key::Facts(facts) = self.whole {
+    /// The script that freezes the facts of the base.
+    pub fn freeze(&mut self, without: Without) {
+        if let (Key::Facts(facts), false) = (self.whole, self.is_frozen) {
             self.is_frozen = true;
             self.base = Key::Facts(facts);
             self.frozen_at = self.base_log.events.len();
@@ -272,14 +218,22 @@ impl Redis {
         }
     }
 
-    /// The first script of a merge, in the slot of the shard.
-    pub fn freeze_shard(&mut self, without: Without) {
-        if let Key::Facts(facts) = self.shard
-            && !self.is_shard_frozen
-        {
-            self.is_shard_frozen = true;
-            self.frozen |= facts;
-            self.shard_frozen_at = self.shard_log.events.len();
+    /// Whether the shard may get facts: the events before the facts of the base were frozen have reached the timelines.
+    pub fn may_open(&self, without: Without) -> bool {
+        let is_delivered = self.base_log.delivered >= self.frozen_at;
+        self.is_frozen && !self.is_open && (is_delivered || without == Without::Open)
+    }
+
+    /// The script that lets the base refuse actions.
+    pub fn fence_base(&mut self) {
+        self.is_merging = true;
+    }
+
+    /// The script that fences the facts of the shard.
+    pub fn fence_shard(&mut self, without: Without) {
+        if let (Key::Facts(facts), false) = (self.shard, self.is_shard_fenced) {
+            self.is_shard_fenced = true;
+            self.fenced = facts;
             self.shard = match without {
                 Without::ShardFence => Key::Facts(0),
                 _ => Key::Fence,
@@ -287,72 +241,36 @@ impl Redis {
         }
     }
 
-    /// Lets the shard get facts, if the events before the facts of the base were frozen have reached the timelines.
-    pub fn open(&mut self) {
-        self.is_open |= self.is_frozen && self.base_log.delivered >= self.frozen_at;
+    /// Whether nothing changes any more, and the events until then have reached the timelines.
+    pub fn may_copy(&self, without: Without) -> bool {
+        let is_delivered = self.base_log.is_delivered() && self.shard_log.is_delivered();
+        self.is_merging && self.is_shard_fenced && (is_delivered || without == Without::Delivered)
     }
 
-    /// Lets the base get facts of the users of the shard.
-    pub fn open_shard(&mut self) {
-        let is_delivered = self.shard_log.delivered >= self.shard_frozen_at;
-        self.is_shard_open |= self.is_shard_frozen && is_delivered;
-    }
-
-    /// Takes users of the shard, one at a time, into a batch.
-    pub fn take(&mut self, user: Users) {
-        let (users, former) = (self.frozen & user, self.shard_former & user);
-        if self.moving.is_none() && self.is_shard_open && users | former != 0 {
-            let amount = users.count_ones() as i8;
-            self.frozen &= !user;
-            self.shard_former &= !user;
-            self.shard_count -= amount;
-            self.taken += amount;
-            self.batches += 1;
-            self.moving = Some(Moving {
-                seq: self.batches,
-                users,
-                former,
-                after: self.shard_log.events.len(),
-                is_sealed: false,
-            });
+    /// Adds facts of the shard to those of the base.
+    pub fn copy(&mut self, users: Users) {
+        if let Key::Facts(facts) = &mut self.base {
+            *facts |= users;
         }
-    }
-
-    /// Seals a batch if the events up to its offset have reached the timelines.
-    pub fn seal(&mut self, without: Without) -> bool {
-        let delivered = self.shard_log.delivered;
-        match &mut self.moving {
-            Some(moving) if delivered >= moving.after || without == Without::Wait => {
-                moving.is_sealed = true;
-                true
-            }
-            _ => false,
-        }
-    }
-
-    /// Adds a batch to the base.
-    pub fn absorb(&mut self, moving: Moving, without: Without) {
-        if let Key::Facts(facts) = &mut self.base
-            && (moving.seq > self.absorbed.0 || without == Without::Number)
-        {
-            *facts |= moving.users;
-            let amount = moving.users.count_ones() as i8;
-            self.base_count += amount;
-            self.absorbed = (moving.seq, self.absorbed.1 + amount);
-        }
-    }
-
-    /// Deletes a batch that the base has.
-    pub fn release(&mut self, seq: u8) {
-        self.moving = self.moving.filter(|moving| moving.seq != seq);
     }
 
     /// The last script of a merge, in the slot of the base.
-    pub fn thaw_base(&mut self) {
+    pub fn absorb(&mut self, amount: i8, without: Without) {
+        if self.is_absorbed && without != Without::Once {
+            return;
+        }
+        self.base_count += amount;
         if let Key::Facts(facts) = self.base {
             self.whole = Key::Facts(facts);
             self.base = Key::Fence;
-            self.former = 0;
         }
+        self.former = 0;
+        self.is_absorbed = true;
+    }
+
+    /// Deletes the facts and the counters of the shard.
+    pub fn delete_shard(&mut self) {
+        self.fenced = 0;
+        self.shard_count = 0;
     }
 }

@@ -4,13 +4,32 @@ use super::context::{Erasure, Outcome};
 use super::counters::Deletion;
 use crate::domain::error::Problem;
 use crate::domain::ids::Entity;
+use crate::domain::split::{SplitPhase, SplitState};
 use crate::maintenance::jobs::Lease;
+use crate::redis::layout::StoredLayout;
 
 /// The number of attempts to delete the counters of an entity at a moment at which all its events are counted. Clients that act on it
 /// without a pause must not delay the job forever.
 const MAX_ATTEMPTS: u32 = 100;
 
 impl Erasure {
+    /// Begins the merge of an entity that is split, which a process that consumes performs. Returns why the erasure waits.
+    async fn merge_first(&self, entity: &Entity) -> Result<Option<String>, Problem> {
+        let Some(state) = self.store.layout().split_of(entity).cloned() else {
+            return Ok(None);
+        };
+        if state.phase == SplitPhase::Split {
+            let merging = SplitState {
+                phase: SplitPhase::Merging,
+                ..(*state).clone()
+            };
+            let (mut connection, keys) = (self.store.commands(), self.store.keys());
+            let change = (Some(&*state), Some(&merging));
+            StoredLayout::record_split(&mut connection, &keys, entity, change).await?;
+        }
+        Ok(Some("the entity is being merged".to_owned()))
+    }
+
     /// Erases an entity. Actions that arrive meanwhile are erased until its counters are deleted; later ones are new. An action may be
     /// counted later than that only if clients acted on the entity during all [`MAX_ATTEMPTS`].
     pub(super) async fn erase_entity(
@@ -22,6 +41,9 @@ impl Erasure {
         let mut attempts = 0;
         loop {
             lease.save().await?;
+            if let Some(reason) = self.merge_first(entity).await? {
+                return Ok(Outcome::Waiting(reason));
+            }
             let next = match lease.job.progress.step.as_str() {
                 // Before the facts: what they could not add is added before it is taken back.
                 "" => {

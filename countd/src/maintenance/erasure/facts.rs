@@ -5,7 +5,8 @@ use crate::domain::config::Metric;
 use crate::domain::error::{Problem, StoreError};
 use crate::domain::ids::{Entity, Id, Name};
 use crate::domain::op::Op;
-use crate::facts::Fact;
+use crate::domain::split::{base_of, is_shard};
+use crate::facts::{Fact, SplitFacts};
 use crate::ingest::actions::Action;
 use crate::maintenance::jobs::Lease;
 use crate::redis::call::scripts;
@@ -86,7 +87,13 @@ impl Erasure {
         candidates: &BTreeSet<(Name, Entity)>,
     ) -> Result<u64, Problem> {
         let mut calls = Vec::with_capacity(candidates.len());
+        let layout = self.store.layout();
+        let splits = SplitFacts::new(self.store.keys(), self.facts.clone());
         for (name, entity) in candidates {
+            // What an earlier split has left is no set.
+            if is_shard(entity) && layout.split_of(&base_of(entity)).is_none() {
+                continue;
+            }
             let Some((name, metric)) = self.catalog.config.metrics.get(name.as_str()) else {
                 continue;
             };
@@ -100,7 +107,12 @@ impl Erasure {
                     entity,
                     uid,
                 };
-                calls.push((fact, facts.contains(&fact)));
+                let state = layout.split_of(entity);
+                let call = match state.filter(|state| state.has(name)) {
+                    Some(state) => splits.base_contains(&fact, state),
+                    None => facts.contains(&fact),
+                };
+                calls.push((fact, call));
             }
         }
         if calls.is_empty() {

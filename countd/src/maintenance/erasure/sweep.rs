@@ -5,6 +5,7 @@ use crate::domain::config::USER;
 use crate::domain::error::{Problem, StoreError};
 use crate::domain::ids::{Entity, Id, Name};
 use crate::domain::keys::KeyName;
+use crate::domain::split::base_of;
 use crate::maintenance::jobs::{Lease, Target};
 use crate::redis::call::RedisCall;
 use crate::redis::day_states::day_metrics;
@@ -147,7 +148,7 @@ impl Erasure {
                 }
                 (Some(KeyName::Report), Target::User(_)) => reports.push(key),
                 (Some(KeyName::Dedup { entity, .. }), Target::Entity(erased))
-                    if entity == *erased =>
+                    if *base_of(&entity) == *erased =>
                 {
                     unlinked.push(key);
                 }

@@ -5,6 +5,7 @@ use super::counters::Deletion;
 use crate::domain::config::USER;
 use crate::domain::error::{Problem, StoreError};
 use crate::domain::ids::{Entity, Id, Name};
+use crate::domain::split::SplitPhase;
 use crate::maintenance::jobs::Lease;
 
 impl Erasure {
@@ -18,6 +19,15 @@ impl Erasure {
         };
         loop {
             lease.save().await?;
+            let layout = self.store.layout();
+            let mut splits = layout.splits().values();
+            if splits.any(|state| state.phase != SplitPhase::Split) {
+                // Facts move between keys: another pass has to find them.
+                lease.job.progress.is_dirty = true;
+                lease.save().await?;
+                let reason = "an entity is being split or merged".to_owned();
+                return Ok(Outcome::Waiting(reason));
+            }
             let next = match lease.job.progress.step.as_str() {
                 "" => {
                     self.begin_pass(lease).await?;

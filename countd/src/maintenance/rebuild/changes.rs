@@ -190,7 +190,7 @@ impl Changes {
                     config.entities.values().map(|e| &e.schema).collect();
                 Ok(schemas.into_iter().map(|id| change(id, None)).collect())
             }
-            Cause::Reset | Cause::Adjust | Cause::Import => {
+            Cause::Reset | Cause::Adjust | Cause::Import | Cause::Merge => {
                 let mut changes = Vec::new();
                 for (metric, delta) in &journal.changes {
                     if let Some(idx) = self.index(schema, metric).await? {

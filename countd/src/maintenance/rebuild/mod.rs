@@ -40,6 +40,7 @@ pub use report::{MetricReport, Report};
 use crate::consumer::server_history;
 use crate::domain::config::{Config, LogKind};
 use crate::domain::progress::{Progress, Silent};
+use crate::domain::split::{SplitPhase, SplitState};
 use crate::log::Streams;
 use crate::log::archive::check_owner;
 use crate::log::kafka::{Topic, TopicHistory};
@@ -127,6 +128,12 @@ async fn rebuild_unless_ended(
     store.refresh_layout().await?;
     let lease = Lease::acquire(store, || ()).await?;
     keys::refuse_mixed(store)?;
+    let is_moving = |state: &Arc<SplitState>| state.phase != SplitPhase::Split;
+    if store.layout().splits().values().any(is_moving) {
+        return Err(RebuildError::Refused(
+            "an entity is being split or merged: wait until countd hot list shows none".to_owned(),
+        ));
+    }
     if let Some(ended) = ended
         && state::ended_rebuilds(store).await? != ended
     {

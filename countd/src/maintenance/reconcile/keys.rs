@@ -252,7 +252,10 @@ pub(crate) fn entity_of(keys: &Keys, key: &[u8]) -> Option<(Name, Id, bool)> {
     }
     let key = key.strip_prefix("cnt:")?;
     let mut parts = key.split(':').skip(1);
-    let (etype, eid) = (Name::new(parts.next()?).ok()?, Id::new(parts.next()?).ok()?);
+    let (etype, eid) = (
+        Name::new(parts.next()?).ok()?,
+        Id::stored(parts.next()?).ok()?,
+    );
     let tag = parts.next().is_some_and(|tag| tag.starts_with('{'));
     (tag == keys.tagged() && parts.next().is_none()).then_some((etype, eid, true))
 }

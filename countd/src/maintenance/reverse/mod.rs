@@ -16,6 +16,7 @@ use crate::domain::ids::Name;
 use crate::domain::keys::Partition;
 use crate::domain::progress::{Progress, Update};
 use crate::log::Streams;
+use crate::maintenance::split::refuse_while_split;
 use crate::maintenance::visits::node_sizes;
 use crate::redis::layout::{ReverseState, StoredLayout};
 use crate::redis::processes::{
@@ -125,6 +126,8 @@ impl<'a> Backfill<'a> {
             let problem = "an adoption converts the data: finish `countd storage adopt` first";
             return Err(BackfillError::Refused(problem.to_owned()));
         }
+        refuse_while_split(&self.store.layout())
+            .map_err(|error| BackfillError::Refused(error.to_string()))?;
         // Facts of a metric that is kept already are added again, for example after a log was reset.
         if !self.store.layout().has_reverse(self.name) {
             self.record(ReverseState::Backfill).await?;

@@ -8,6 +8,7 @@ use crate::domain::ids::Name;
 use crate::domain::progress::{Progress, Update};
 use crate::domain::schema_views::{MigrationState, Stage, View};
 use crate::maintenance::reconcile::{Context, Scope};
+use crate::maintenance::split::refuse_while_split;
 use crate::maintenance::storage::{Lease, Processes};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -109,6 +110,8 @@ impl<'a> SchemaMigration<'a> {
         self.processes.refuse_older_consumers(step).await?;
         self.context.store.refresh_layout().await?;
         let layout = self.context.store.layout();
+        refuse_while_split(&layout)
+            .map_err(|error| SchemaMigrationError::Refused(error.to_string()))?;
         let columns = plan::columns(&layout, &self.context.catalog.config, &self.pair);
         if columns.is_empty() {
             let from = &self.pair.from;

@@ -21,6 +21,7 @@ use super::retry::retried;
 use super::slots::slots;
 use crate::domain::keys::ADOPTION_STEP;
 use crate::domain::progress::{Progress, Update};
+use crate::maintenance::split::refuse_while_split;
 use crate::redis::layout::StoredLayout;
 use crate::redis::module::servers_without_module;
 use crate::redis::permissions::Permissions;
@@ -120,6 +121,7 @@ impl<'a> AdoptionRun<'a> {
         let step = |step: &str| adopted.show(step, progress);
         self.processes.refuse_older_consumers(step).await?;
         self.store.refresh_layout().await?;
+        refuse_while_split(&self.store.layout())?;
         let mut passes = 0;
         let mut damaged = Vec::new();
         loop {

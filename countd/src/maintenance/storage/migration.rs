@@ -11,6 +11,7 @@ use super::slots::slots;
 use super::target::Target;
 use crate::domain::keys::StoragePhase;
 use crate::domain::progress::Progress;
+use crate::maintenance::split::refuse_while_split;
 use crate::redis::layout::StoredLayout;
 use crate::redis::script::CounterBackend;
 use crate::redis::store::Store;
@@ -81,6 +82,7 @@ impl<'a> Migration<'a> {
         self.processes.refuse_older_consumers(step).await?;
         let mut passes = 0;
         self.store.refresh_layout().await?;
+        refuse_while_split(&self.store.layout())?;
         let stored = self.store.layout().storage_of_type(self.target.name());
         if stored != StoragePhase::Table {
             if stored == StoragePhase::Object {

@@ -82,7 +82,10 @@ impl Build {
         let layout = self.store.keys();
         let found = keys.iter().filter(|key| key.starts_with(PREFIX));
         let found = found.filter_map(|key| match KeyName::parse(&layout, key) {
-            Some(KeyName::Facts { metric, entity }) => Some((key, metric, entity)),
+            // No entity is split: what an earlier split has left are Strings.
+            Some(KeyName::Facts { metric, entity }) if !key.contains(&b'~') => {
+                Some((key, metric, entity))
+            }
             _ => None,
         });
         let mut found: Vec<(&Vec<u8>, Name, Entity)> = found.collect();

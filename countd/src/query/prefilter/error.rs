@@ -6,6 +6,9 @@ use redis::RedisError;
 /// Why the filters are not known to be complete.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum FeedError {
+    /// An entity is split.
+    #[error("an entity is split")]
+    Split,
     /// Redis is unavailable, or rejects a command.
     #[error("Redis: {0}")]
     Redis(#[from] RedisError),

@@ -51,6 +51,7 @@ pub struct Prefilter(Option<Arc<Shared>>);
 /// What requests and the task that follows the log share.
 struct Shared {
     settings: PrefilterConfig,
+    store: Store,
     /// `None` while they are not known to be complete.
     filters: RwLock<Option<Filters>>,
     /// The number of synchronizations that have begun.
@@ -88,6 +89,7 @@ impl Prefilter {
         }
         let shared = Arc::new(Shared {
             settings,
+            store: store.clone(),
             filters: RwLock::new(None),
             begun: AtomicU64::new(0),
             ended: watch::Sender::new(0),
@@ -127,6 +129,9 @@ impl Prefilter {
     /// all calls of the same moment.
     pub async fn absent(&self, facts: &[Fact<'_>]) -> Option<Vec<bool>> {
         let shared = self.0.as_ref()?;
+        if shared.has_splits() {
+            return None;
+        }
         let may_be_absent = shared.missing(facts)?;
         if !may_be_absent.contains(&true) {
             return None;
@@ -149,6 +154,11 @@ impl Prefilter {
 }
 
 impl Shared {
+    /// Whether an entity is split: its facts move between keys without events.
+    fn has_splits(&self) -> bool {
+        !self.store.layout().splits().is_empty()
+    }
+
     fn read(&self) -> RwLockReadGuard<'_, Option<Filters>> {
         self.filters.read().unwrap_or_else(PoisonError::into_inner)
     }
@@ -201,6 +211,9 @@ impl Shared {
 
     /// Builds the filters and follows the log. Ends only with an error.
     async fn follow(&self, config: &Config, store: &Store) -> Result<Infallible, FeedError> {
+        while self.has_splits() {
+            tokio::time::sleep(RETRY).await;
+        }
         let mut build = Build::new(config, store).await?;
         build.scan().await?;
         let (filters, mut feed) = build.finish();
@@ -215,6 +228,9 @@ impl Shared {
         self.replace(Some(filters));
         loop {
             self.wait(feed.changed()).await;
+            if self.has_splits() {
+                return Err(FeedError::Split);
+            }
             let number = self.begin();
             let events = feed.new_facts().await?;
             if !events.is_empty() {

@@ -4,11 +4,13 @@ use super::views::parse_views;
 use crate::domain::author_feed::AuthorFeed;
 use crate::domain::config::USER;
 use crate::domain::error::ConnectError;
-use crate::domain::ids::Name;
+use crate::domain::ids::{Entity, Id, Name};
 use crate::domain::keys::{PartitionHash, StoragePhase};
 use crate::domain::schema_views::SchemaViews;
+use crate::domain::split::SplitState;
 use crate::redis::script::CounterBackend;
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 /// The prefix of the fields with the storage of each entity type.
 pub(super) const STORAGE: &str = "storage:";
@@ -40,6 +42,11 @@ pub(super) const COUNTING: &str = "counting";
 
 /// The prefix of the fields of the *once* metrics of which events without facts were counted.
 pub(super) const EXTERNAL: &str = "external:";
+
+/// The field that says whether an entity was ever split.
+pub(super) const SPLITS: &str = "splits";
+/// The prefix of the fields with the states of split entities, `split:{type}:{ID}`.
+pub(super) const SPLIT: &str = "split:";
 
 /// Whether the facts of a metric are kept for users that was not kept from the start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,6 +127,10 @@ pub struct StoredLayout {
     pub is_restoring: bool,
     /// Grows by 1 with each change that running processes must see.
     pub epoch: u64,
+    /// Whether an entity was ever split: another one can be, at any time.
+    pub can_split: bool,
+    /// The split entities, and their states.
+    splits: BTreeMap<Entity, Arc<SplitState>>,
     storages: HashMap<String, StoragePhase>,
     default_storage: StoragePhase,
     /// The schema that has the columns of a type, if it was migrated.
@@ -149,6 +160,8 @@ impl StoredLayout {
             has_topic: false,
             is_restoring: false,
             epoch: 0,
+            can_split: false,
+            splits: BTreeMap::new(),
             storages: HashMap::new(),
             default_storage: storage,
             columns: HashMap::new(),
@@ -223,6 +236,21 @@ impl StoredLayout {
                 storages.insert(etype.to_owned(), phase);
             }
         }
+        let mut splits = BTreeMap::new();
+        for (field, value) in fields {
+            let Some(entity) = field.strip_prefix(SPLIT) else {
+                continue;
+            };
+            let entity = entity.split_once(':').and_then(|(etype, eid)| {
+                Some(Entity {
+                    etype: Name::new(etype).ok()?,
+                    eid: Id::new(eid).ok()?,
+                })
+            });
+            let split = entity.zip(SplitState::parse(value));
+            let (entity, state) = split.ok_or_else(|| unknown(field, value))?;
+            splits.insert(entity, Arc::new(state));
+        }
         let views = parse_views(fields)?;
         let switch = |field: &str| match text(field) {
             ON => Ok(true),
@@ -248,6 +276,8 @@ impl StoredLayout {
             has_topic: !text(TOPIC).is_empty(),
             is_restoring: switch(RESTORING)?,
             epoch,
+            can_split: switch(SPLITS)?,
+            splits,
             storages,
             default_storage: default_storage.unwrap_or(StoragePhase::Object),
             columns,
@@ -280,13 +310,27 @@ impl StoredLayout {
         &self.external
     }
 
+    /// The state of a split entity.
+    pub fn split_of(&self, entity: &Entity) -> Option<&Arc<SplitState>> {
+        // Most data has none.
+        match self.splits.is_empty() {
+            true => None,
+            false => self.splits.get(entity),
+        }
+    }
+
+    /// All split entities.
+    pub fn splits(&self) -> &BTreeMap<Entity, Arc<SplitState>> {
+        &self.splits
+    }
+
     /// Whether a migration can change the storage of a type, an adoption that of all data, or a backfill the reverse metrics. `reverse` are the metrics that the
     /// configuration keeps for users: a process that reads the layout again may have to keep those that are not kept yet.
     pub fn can_change(&self, reverse: &[Name]) -> bool {
         let mut phases = self.storages.values().chain([&self.default_storage]);
         let can_migrate = self.backend != CounterBackend::Module
             || phases.any(|phase| *phase != StoragePhase::Table);
-        can_migrate || reverse.iter().any(|metric| !self.has_reverse(metric))
+        can_migrate || self.can_split || reverse.iter().any(|metric| !self.has_reverse(metric))
     }
 
     /// How the counters of entities of a type are stored.
@@ -363,6 +407,31 @@ pub(super) mod tests {
         assert_eq!(layout.storage_of(&name("video")), StoragePhase::Table);
         assert_eq!(layout.storage_of_users(), StoragePhase::Table);
         assert!(layout.can_change(&[]));
+    }
+
+    #[test]
+    fn states_of_split_entities_are_parsed() {
+        let fields = [
+            ("partitions", "1024/murmur2"),
+            ("hash", "murmur2"),
+            ("counters", "module"),
+            ("authors", "registry"),
+            ("splits", "on"),
+        ];
+        let with = |field, value| parse(&[&fields[..], &[(field, value)]].concat());
+        let layout = with("split:note:7", "split 12 8 like,fav").expect("a layout");
+        let entity = |eid| crate::domain::keys::testing::entity("note", eid);
+        let state = layout.split_of(&entity("7")).expect("a state");
+        assert_eq!((state.generation, state.shards), (12, 8));
+        assert_eq!(layout.split_of(&entity("8")), None);
+        assert!(layout.can_change(&[]));
+        for (field, value) in [
+            ("split:note:7", "other 12 8 like"),
+            ("split:note:7~1.2", "split 12 8 like"),
+            ("split:note", "split 12 8 like"),
+        ] {
+            assert!(with(field, value).is_err(), "{field} {value}");
+        }
     }
 
     #[test]

@@ -7,4 +7,4 @@ mod views;
 
 pub use form::{Authors, ReverseState, StoredLayout};
 pub use schemas::{NextStage, stage_permissions};
-pub use storage::{Purpose, record_permissions, required_permissions};
+pub use storage::{Purpose, record_permissions, required_permissions, split_permissions};

@@ -2,12 +2,13 @@
 
 use super::form::{
     ARCHIVE, ARCHIVE_ID, Authors, COUNTERS, COUNTING, EPOCH, EXTERNAL, OFF, ON, RESTORING, REVERSE,
-    ReverseState, SINK, STORAGE, StoredLayout, UNDECIDED,
+    ReverseState, SINK, SPLIT, SPLITS, STORAGE, StoredLayout, UNDECIDED,
 };
 use crate::domain::config::{Config, Count, Storage, USER};
 use crate::domain::error::ConnectError;
-use crate::domain::ids::Name;
+use crate::domain::ids::{Entity, Name};
 use crate::domain::keys::{Keys, PartitionHash, StoragePhase};
+use crate::domain::split::SplitState;
 use crate::redis::permissions::Permissions;
 use crate::redis::script::{CounterBackend, LoadedScript};
 use redis::RedisError;
@@ -22,6 +23,10 @@ static INIT: LazyLock<LoadedScript> =
 /// Records a field of the layout, and starts a new epoch.
 static RECORD: LazyLock<LoadedScript> =
     LazyLock::new(|| LoadedScript::writing(include_str!("../../lua/layout_record.lua")));
+
+/// Records the state of a split entity.
+static RECORD_SPLIT: LazyLock<LoadedScript> =
+    LazyLock::new(|| LoadedScript::writing(include_str!("../../lua/layout_split.lua")));
 
 /// Commands that read the layout again, and record the ID of its archive.
 const PERMISSIONS: &[&str] = &["HGET {layout} f", "HGETALL {layout}", "HSETNX {layout} f v"];
@@ -41,6 +46,11 @@ pub enum Purpose {
 /// The permissions that [`StoredLayout::record_storage`] requires.
 pub fn record_permissions() -> Permissions {
     RECORD.required_permissions()
+}
+
+/// The permissions that [`StoredLayout::record_split`] requires.
+pub fn split_permissions() -> Permissions {
+    RECORD_SPLIT.required_permissions()
 }
 
 /// The permissions that [`StoredLayout::load_or_init`] requires.
@@ -286,6 +296,41 @@ impl StoredLayout {
             .arg(EPOCH)
             .invoke_async(connection)
             .await
+    }
+
+    /// Records that entities can be split. Returns the new epoch.
+    ///
+    /// # Errors
+    /// The server is unavailable.
+    pub async fn record_can_split(
+        connection: &mut impl ConnectionLike,
+        keys: &Keys,
+    ) -> Result<u64, RedisError> {
+        StoredLayout::record_switch(connection, keys, (SPLITS, true)).await
+    }
+
+    /// Replaces the state of a split entity, and starts a new epoch, in one step. Returns whether the state was `before`.
+    ///
+    /// # Errors
+    /// The server is unavailable.
+    pub async fn record_split(
+        connection: &mut impl ConnectionLike,
+        keys: &Keys,
+        entity: &Entity,
+        (before, after): (Option<&SplitState>, Option<&SplitState>),
+    ) -> Result<bool, RedisError> {
+        let Entity { etype, eid } = entity;
+        let text = |state: Option<&SplitState>| state.map(SplitState::to_string);
+        let epoch: u64 = RECORD_SPLIT
+            .script
+            .key(keys.layout())
+            .arg(format!("{SPLIT}{etype}:{eid}"))
+            .arg(text(before).unwrap_or_default())
+            .arg(text(after).unwrap_or_default())
+            .arg(EPOCH)
+            .invoke_async(connection)
+            .await?;
+        Ok(epoch > 0)
     }
 
     /// Records the storage of a type, and starts a new epoch, in one step. Returns the epoch.

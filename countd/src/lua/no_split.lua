@@ -1,0 +1,4 @@
+-- The function of split_base.lua for entities that are not split.
+
+local function fact_elsewhere()
+end
