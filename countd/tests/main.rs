@@ -72,6 +72,7 @@ mod sentinel;
 mod short_objects;
 mod sink;
 mod slow_clients;
+mod split;
 mod startup;
 mod support;
 mod systemd;
