@@ -102,7 +102,7 @@ pub struct Splitter<'a> {
     authors: Authors,
     /// How long to wait for commands that are under way, before shards get facts.
     grace: Duration,
-    processes: Processes,
+    processes: Processes<'a>,
     progress: &'a dyn Progress,
 }
 
@@ -128,7 +128,7 @@ impl<'a> Splitter<'a> {
             catalog: Catalog::new(Arc::clone(config), store.clone()),
             facts: SplitFacts::new(store.keys(), stores),
             authors: Authors::new(store.clone()),
-            processes: Processes::new(&store),
+            processes: Processes::new(&store, progress),
             store,
             grace,
             progress,
