@@ -7,6 +7,7 @@ use super::extract::QueryParams;
 use super::json::Json;
 use crate::domain::error::{Problem, StoreError};
 use crate::domain::ids::{Id, Name};
+use crate::redis::layout::StoredLayout;
 use crate::storage::hot::HotEntity;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
@@ -43,11 +44,15 @@ pub struct HotItem {
     /// Writes per second.
     #[schema(example = 62.5)]
     writes: f64,
+    /// The number of shards, if the entity is split; 1 if it is whole.
+    #[schema(example = 1)]
+    shards: u16,
 }
 
-impl From<HotEntity> for HotItem {
-    fn from(hot: HotEntity) -> HotItem {
+impl HotItem {
+    fn new(hot: HotEntity, layout: &StoredLayout) -> HotItem {
         HotItem {
+            shards: layout.split_of(&hot.entity).map_or(1, |state| state.shards),
             rate: rounded(hot.rate()),
             reads: rounded(hot.reads),
             writes: rounded(hot.writes),
@@ -80,7 +85,7 @@ pub struct HotResponse {
     path = "/hot",
     tag = "Operations",
     params(HotParams),
-    responses((status = 200, description = "The hot entities", body = HotResponse, example = json!({ "items": [{ "etype": "note", "eid": "114327608932745216", "rate": 1312.5, "reads": 1250.0, "writes": 62.5 }] })), ErrorResponses)
+    responses((status = 200, description = "The hot entities", body = HotResponse, example = json!({ "items": [{ "etype": "note", "eid": "114327608932745216", "rate": 1312.5, "reads": 1250.0, "writes": 62.5, "shards": 1 }] })), ErrorResponses)
 )]
 pub async fn hot(
     State(app): State<App>,
@@ -95,6 +100,8 @@ pub async fn hot(
     }
     let hottest = app.hot.hottest(&app.store).await;
     let hottest = hottest.map_err(StoreError::from)?.into_iter();
-    let items = hottest.take(limit).map(HotItem::from).collect();
+    let layout = app.store.layout();
+    let items = hottest.take(limit).map(|hot| HotItem::new(hot, &layout));
+    let items = items.collect();
     Ok(Json(HotResponse { items }))
 }

@@ -103,7 +103,6 @@ pub const GAUGES: &[(&str, &str)] = &[
     ("countd_sink_lag", "Counted log entries that the sink has not written"),
     ("countd_lag_events", "Uncommitted log entries of the assigned partitions; absent if unknown"),
     ("countd_lag_seconds", "Age of the oldest uncommitted log entry with a timestamp, 0 without one; absent if unknown"),
-    ("countd_split_entities", "Entities that are split, or are being split or merged"),
     ("countd_hot_entities", "Hot entities that the process knows, of all processes"),
     ("countd_prefilter_facts", "Facts in the prefilter, 0 while it is being built"),
     ("countd_prefilter_bytes", "Memory of the prefilter in bytes"),

@@ -95,6 +95,24 @@ fn unfinished_migrations_of_schemas_are_noticed() {
     recording.assert_fires(&["CountdSchemaMigrationUnfinished"], 1_460);
 }
 
+/// A split whose command was killed, and not resumed within ten minutes.
+#[test]
+fn unfinished_splits_are_noticed() {
+    let server = Server::start();
+    let countd = Countd::start(&server, CONFIG);
+    let mut recording = Recording::default();
+    wait_until_collected(&countd);
+    recording.scrape(&[("countd", &countd)]);
+    let mut splitting = Running::start(&server, CONFIG, &["hot", "split", "note:1"]);
+    assert!(splitting.wait_for_step("waiting for all processes", 1));
+    splitting.kill();
+    wait_until("the process tells it", || {
+        metric(&countd.api(), "countd_split_entities{phase=\"splitting\"}") == 1
+    });
+    recording.scrape(&[("countd", &countd)]);
+    recording.assert_fires(&["CountdSplitUnfinished"], 15);
+}
+
 #[test]
 fn lost_tables_are_noticed() {
     let server = Server::start();

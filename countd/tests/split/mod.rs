@@ -3,6 +3,7 @@
 mod clients;
 mod model;
 mod refusals;
+mod threshold;
 
 use crate::support::{printed, run};
 use countint_tests::Server;

@@ -1,6 +1,7 @@
 //! `[hot]`: hot entities, and the cache of their counters.
 
 use super::error::{ConfigError, invalid};
+use crate::domain::split::SHARDS;
 use serde::Deserialize;
 use std::time::Duration;
 
@@ -23,6 +24,10 @@ pub struct HotConfig {
     pub cache_ms: u64,
     /// The maximum age of an accumulated batch with events of a hot entity under load, in milliseconds.
     pub max_batch_age_ms: u64,
+    /// The writes per second from which on a process that consumes splits an entity, over all processes; 0 for never.
+    pub split_rate: u32,
+    /// The number of shards of an entity that is split so.
+    pub split_shards: u16,
 }
 
 impl HotConfig {
@@ -46,9 +51,21 @@ impl HotConfig {
                 format!("must be 0, or {from} to {to}"),
             ));
         }
-        match self.cache_ms > 0 && !self.enabled {
-            true => Err(invalid("hot.cache_ms", "requires hot.enabled")),
-            false => Ok(()),
+        if self.cache_ms > 0 && !self.enabled {
+            return Err(invalid("hot.cache_ms", "requires hot.enabled"));
+        }
+        if self.split_rate > 0 && self.split_rate < self.min_rate {
+            return Err(invalid(
+                "hot.split_rate",
+                "must be 0, or at least hot.min_rate",
+            ));
+        }
+        match SHARDS.contains(&self.split_shards) {
+            true => Ok(()),
+            false => {
+                let problem = format!("must be {} to {}", SHARDS.start(), SHARDS.end());
+                Err(invalid("hot.split_shards", problem))
+            }
         }
     }
 }

@@ -145,6 +145,9 @@ fn errors_name_the_setting() {
         ("[hot]\ncache_ms = 99", "hot.cache_ms"),
         ("[hot]\ncache_ms = 1001", "hot.cache_ms"),
         ("[hot]\nenabled = false\ncache_ms = 100", "hot.cache_ms"),
+        ("[hot]\nsplit_rate = 99", "hot.split_rate"),
+        ("[hot]\nsplit_shards = 1", "hot.split_shards"),
+        ("[hot]\nsplit_shards = 65", "hot.split_shards"),
         ("[prefilter]\nmax_facts = 0", "prefilter.max_facts"),
         (
             "[prefilter]\nenabled = true\n[log]\nretain = 0",

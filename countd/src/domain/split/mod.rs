@@ -82,7 +82,8 @@ pub enum SplitPhase {
 }
 
 impl SplitPhase {
-    const ALL: [SplitPhase; 3] = [
+    /// All phases, in their order.
+    pub const ALL: [SplitPhase; 3] = [
         SplitPhase::Splitting,
         SplitPhase::Split,
         SplitPhase::Merging,

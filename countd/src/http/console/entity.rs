@@ -70,6 +70,9 @@ pub async fn entity(
                 None => span .muted { "none registered" },
             }
             ". Partition: " (app.store.keys().of_entity(&entity)) "."
+            @if let Some(state) = app.store.layout().split_of(&entity) {
+                " Split into " (state.shards) " shards (" (state.phase.name()) ")."
+            }
         }
         h2 { "Counters" }
         (counters(counts.pop().unwrap_or_else(|| Ok(Counts::default()))))

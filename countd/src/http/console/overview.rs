@@ -1,8 +1,8 @@
-//! The overview: figures of the logs, problems, differences of counters, and hot entities.
+//! The overview: figures of the logs, problems, differences of counters, and hot entities and those that are split.
 
 use super::error::ConsoleError;
 use super::layout::{Column, Section, entity_link, number, page, table, time};
-use crate::domain::error::{Problem, StoreError};
+use crate::domain::error::{Problem, StoreError, join_names};
 use crate::http::app::App;
 use crate::http::json::Json;
 use crate::http::pages::Page;
@@ -10,6 +10,7 @@ use crate::http::sessions::Session;
 use crate::log::{dead_letters, inspect};
 use crate::monitor::differences::{Differences, HOURS, differences};
 use crate::monitor::exposition;
+use crate::redis::layout::StoredLayout;
 use crate::redis::processes::live_consumers;
 use crate::storage::hot::HotEntity;
 use axum::extract::State;
@@ -93,6 +94,7 @@ pub async fn overview(State(app): State<App>, session: Session) -> Result<Page, 
         (histogram(&found))
         h2 { "Hot entities" }
         (hot(&hottest, app.config.hot.min_rate))
+        (splits(&app.store.layout()))
     };
     Ok(page(Section::Overview, &session, &content))
 }
@@ -175,4 +177,26 @@ fn hot(entities: &[HotEntity], min_rate: u32) -> Markup {
         ],
         &rows,
     )
+}
+
+/// The entities that are split, with their phases. Nothing without any.
+fn splits(layout: &StoredLayout) -> Markup {
+    if layout.splits().is_empty() {
+        return html! {};
+    }
+    let rows = html! {
+        @for (entity, state) in layout.splits() {
+            @let (etype, eid) = (entity.etype.as_str(), entity.eid.as_str());
+            tr {
+                th scope="row" { a href=(entity_link(etype, eid)) { (etype) " " (eid) } }
+                td { (state.phase.name()) }
+                td .right { (state.shards) }
+                td { (join_names(&state.metrics)) }
+            }
+        }
+    };
+    html! {
+        h2 { "Split entities" }
+        (table("Split entities", &[Column::Text("Entity"), Column::Text("Phase"), Column::Number("Shards"), Column::Text("Metrics")], &rows))
+    }
 }

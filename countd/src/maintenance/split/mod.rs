@@ -8,6 +8,7 @@ mod drain;
 mod eligible;
 mod merge;
 mod runner;
+mod threshold;
 
 pub use runner::run;
 
@@ -26,6 +27,7 @@ use crate::redis::script::CounterBackend;
 use crate::redis::store::Store;
 use crate::storage::authors::Authors;
 use crate::storage::catalog::Catalog;
+use crate::storage::hot::HotList;
 use serde::Serialize;
 use std::sync::Arc;
 use std::time::Duration;
@@ -48,6 +50,7 @@ pub fn required_permissions(backend: CounterBackend) -> Permissions {
         .and(Authors::required_permissions(backend))
         .and(Authors::split_permissions(backend))
         .and(Actions::total_permissions(backend))
+        .and(HotList::required_permissions())
 }
 
 /// Refuses while an entity is split: what runs then does not know where its facts and counters are.

@@ -1,12 +1,13 @@
 //! The hot entities of all processes, for consumers.
 
-use super::reports;
+use super::reports::{self, HotEntity};
 use crate::domain::config::HotConfig;
 use crate::domain::ids::Entity;
 use crate::redis::permissions::Permissions;
 use crate::redis::store::Store;
 use arc_swap::ArcSwap;
 use hashbrown::HashSet;
+use redis::RedisError;
 use std::sync::Arc;
 use tokio::sync::watch;
 
@@ -25,6 +26,14 @@ impl HotList {
         self.0.load_full()
     }
 
+    /// What all processes report now, from the entity with the most requests on. Two round trips.
+    ///
+    /// # Errors
+    /// Redis is unavailable.
+    pub async fn hottest(store: &Store) -> Result<Vec<HotEntity>, RedisError> {
+        reports::read_all(store).await
+    }
+
     /// Follows the reports of all processes until `stopping` turns true. While they cannot be read, the list stays as it is. Two round
     /// trips a second.
     pub async fn follow(
@@ -38,7 +47,7 @@ impl HotList {
                 () = tokio::time::sleep(reports::INTERVAL) => {}
                 _ = stopping.wait_for(|stop| *stop) => return,
             }
-            match reports::read_all(&store).await {
+            match HotList::hottest(&store).await {
                 Ok(all) => {
                     let hot = all.into_iter().filter(|entity| entity.is_hot(&settings));
                     let hot = hot.take(settings.max_entities).map(|hot| hot.entity);

@@ -1,0 +1,46 @@
+//! Finds the entities that are to be split because of the rate of their writes.
+
+use crate::domain::config::HotConfig;
+use crate::domain::error::StoreError;
+use crate::domain::ids::Entity;
+use crate::redis::store::Store;
+use crate::storage::hot::HotList;
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+/// The delay before an entity that cannot be split is tried again.
+const RETRY: Duration = Duration::from_secs(600);
+
+/// The entities that were refused, and when.
+#[derive(Default)]
+pub(super) struct Threshold(HashMap<Entity, Instant>);
+
+impl Threshold {
+    /// The entity with the most requests that has at least `hot.split_rate` writes per second, and is neither split nor refused. Two round trips,
+    /// or none without the setting.
+    ///
+    /// # Errors
+    /// Redis is unavailable.
+    pub async fn next(
+        &mut self,
+        store: &Store,
+        settings: &HotConfig,
+    ) -> Result<Option<Entity>, StoreError> {
+        if settings.split_rate == 0 {
+            return Ok(None);
+        }
+        self.0.retain(|_, since| since.elapsed() < RETRY);
+        let layout = store.layout();
+        let rate = f64::from(settings.split_rate);
+        let hottest = HotList::hottest(store).await?.into_iter();
+        let mut over = hottest
+            .filter(|hot| hot.writes >= rate)
+            .map(|hot| hot.entity);
+        Ok(over.find(|entity| layout.split_of(entity).is_none() && !self.0.contains_key(entity)))
+    }
+
+    /// An entity cannot be split now.
+    pub fn refuse(&mut self, entity: Entity) {
+        self.0.insert(entity, Instant::now());
+    }
+}

@@ -1,0 +1,66 @@
+//! Entities that are split because of the rate of their writes, and where operators see split entities.
+
+use super::{CONFIG, merge, split};
+use crate::support::stores::module;
+use crate::support::{Api, Countd, metric, on_note, with};
+use countint_tests::wait_until;
+use serde_json::json;
+
+/// Writes to a note 500 times with one request.
+fn write_often(api: &Api, eid: u64) {
+    let line = with(on_note(eid, 1), json!({ "metric": "comment" })).to_string();
+    let sent = api.try_post("/actions", &vec![line; 500].join("\n"));
+    assert_eq!(sent.map(|(status, _)| status), Ok(200));
+}
+
+/// The shards of the hot note, as `GET /hot` lists it.
+fn listed(api: &Api) -> Option<u64> {
+    let hot = api.ok(api.get("/hot"));
+    let items = hot["items"].as_array().expect("a list");
+    let note = items.iter().find(|item| item["eid"] == "7")?;
+    note["shards"].as_u64()
+}
+
+#[test]
+fn an_entity_with_too_many_writes_is_split() {
+    let store = module();
+    let config = CONFIG.replace(
+        "[hot]\n",
+        "[hot]\nmin_rate = 1\nsplit_rate = 1\nsplit_shards = 8\n",
+    );
+    let countd = Countd::start(&store.server, &config);
+    let api = countd.api();
+    wait_until("the note is being split", || {
+        write_often(&api, 7);
+        listed(&api) == Some(8)
+    });
+    assert_eq!(
+        metric(&api, "countd_split_entities{phase=\"splitting\"}"),
+        1
+    );
+}
+
+#[test]
+fn split_entities_are_listed() {
+    let store = module();
+    let config = CONFIG.replace("[hot]\n", "[hot]\nmin_rate = 1\n");
+    let countd = Countd::start(&store.server, &config);
+    let api = countd.api();
+    let hot = |shards| {
+        wait_until("the note is hot", || {
+            write_often(&api, 7);
+            listed(&api) == Some(shards)
+        });
+    };
+    hot(1);
+    split(&store.server);
+    hot(4);
+    wait_until("the metric says it", || {
+        metric(&api, "countd_split_entities{phase=\"split\"}") == 1
+    });
+    merge(&store.server);
+    hot(1);
+    wait_until("the metric says it", || {
+        metric(&api, "countd_split_entities{phase=\"split\"}") == 0
+    });
+}
