@@ -98,6 +98,9 @@ pub struct SizeCommand {
     /// What a broker writes to its disk, in MB/s
     #[arg(long, value_name = "MB", value_parser = positive, default_value = "200", help_heading = "Machines")]
     pub broker_writes: f64,
+    /// Cores of a broker; they count only with figures that have the CPU time of brokers
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=1024), default_value = "8", help_heading = "Machines")]
+    pub broker_cores: u32,
     /// Masters of Redis, instead of the fewest that bear the load
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..=1024), help_heading = "Given numbers")]
     pub masters: Option<u64>,
@@ -192,6 +195,7 @@ impl SizeCommand {
             round_trip: self.round_trip / 1e6,
             broker_disk: self.broker_disk * 1e12,
             broker_writes: self.broker_writes * 1e6,
+            broker_cores: self.broker_cores as usize,
             clients_share_cores: self.clients_share_cores,
         }
     }
@@ -245,6 +249,9 @@ mod tests {
             (machines.network, machines.redis_memory, machines.round_trip),
             (1e9, 64e9, 1e-4)
         );
+        assert_eq!((machines.cores, machines.broker_cores), (8, 8));
+        let machines = parsed("--broker-cores 16").expect("valid").machines();
+        assert_eq!(machines.broker_cores, 16);
         assert_eq!(
             parsed("--masters 3").expect("valid").fixed().masters,
             Some(3)
@@ -261,6 +268,7 @@ mod tests {
             "--masters 0",
             "--masters 1025",
             "--cores 0",
+            "--broker-cores 0",
             "--target 0",
             "--redis-memory 0",
             "--ack replicas:0",

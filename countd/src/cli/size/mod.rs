@@ -26,9 +26,13 @@ pub fn run(command: &SizeCommand) -> Result<(), CommandError> {
 
 /// What `countd size` prints.
 fn output(command: &SizeCommand) -> Result<String, CommandError> {
+    output_from(&figures(command.figures.as_deref())?, command)
+}
+
+/// What `countd size` prints with these figures.
+fn output_from(figures: &Figures, command: &SizeCommand) -> Result<String, CommandError> {
     let (workload, machines) = (command.workload(), command.machines());
-    let figures = figures(command.figures.as_deref())?;
-    let plan = plan(&figures, &workload, &machines, command.fixed()).map_err(failed)?;
+    let plan = plan(figures, &workload, &machines, command.fixed()).map_err(failed)?;
     if !command.json {
         return Ok(text::render(&workload, &machines, &plan));
     }

@@ -12,8 +12,8 @@ use std::fs;
 
 const PAGE: &str = "docs/countd/sizing.md";
 
-/// The command of a line of the page.
-fn command(line: &str) -> Box<SizeCommand> {
+/// The command of a line of the page or of a test.
+pub(super) fn command(line: &str) -> Box<SizeCommand> {
     match Cli::try_parse_from(line.split_whitespace()).map(|cli| cli.command) {
         Ok(Some(Command::Size(command))) => command,
         other => panic!("{PAGE}: not a valid countd size: {line}: {other:?}"),

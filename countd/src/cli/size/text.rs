@@ -1,7 +1,9 @@
 //! A plan for people.
 
 use super::number::{bytes, share, show};
-use countd::domain::sizing::{Limit, LogKind, Machines, PARTITIONS, Percentiles, Plan, Workload};
+use countd::domain::sizing::{
+    Limit, LogKind, Machines, MeasuredKafka, PARTITIONS, Percentiles, Plan, Workload,
+};
 use std::fmt::Write;
 
 /// A table that blocks a master for longer than this while it is moved is worth a note, in seconds.
@@ -154,7 +156,7 @@ fn notes(workload: &Workload, plan: &Plan) -> Vec<String> {
         notes.push("the costs are those of one server: a cluster was not measured yet".to_owned());
     }
     if workload.log == LogKind::Kafka {
-        notes.push("what brokers and producing cost is assumed, not measured".to_owned());
+        notes.push(kafka_note(plan.measured_kafka).to_owned());
     }
     notes.push(match plan.model_error {
         Some(error) => format!(
@@ -166,4 +168,89 @@ fn notes(workload: &Workload, plan: &Plan) -> Vec<String> {
         None => "the error of the model was not measured on a quiet machine yet".to_owned(),
     });
     notes
+}
+
+/// Which costs of Kafka are measured, and which are assumed.
+fn kafka_note(measured: MeasuredKafka) -> &'static str {
+    match (measured.producing, measured.counting) {
+        (false, _) => "what brokers and producing cost is assumed, not measured",
+        (true, false) => {
+            "the costs of producing and the CPU time of brokers are measured, with one broker; what their disks do, and the cost of counting into objects from the topic, are assumed"
+        }
+        (true, true) => {
+            "the costs of producing and counting and the CPU time of brokers are measured, with one broker; what their disks do is assumed"
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{output_from, page};
+    use countd::domain::sizing::Figures;
+    use countint_tests::env;
+    use serde_json::{Map, Value};
+    use std::fs;
+
+    const KAFKA: &str =
+        "countd size --entities 1M --actions 100k --reads 10k --lines 100 --log-kind kafka";
+    const OF_KAFKA: &str = r#"{
+        "countd.kafka.long-tail.produced-client-ns": 400, "countd.kafka.long-tail.produced-countd-ns": 3000,
+        "countd.kafka.long-tail.produced-broker-ns": 2000, "countd.kafka.long-tail.counted-countd-ns": 1500,
+        "countd.kafka.long-tail.counted-redis-ns": 900, "countd.kafka.long-tail.counted-broker-ns": 1000,
+        "countd.kafka.hot.counted-countd-ns": 1200, "countd.kafka.hot.counted-redis-ns": 300,
+        "countd.kafka.latency-p50-ms": 2.0, "countd.kafka.latency-p99-ms": 9.0
+    }"#;
+    const OF_THE_MODEL: &str = r#"{
+        "countd.sizing.cpu-error-percent": 9, "countd.sizing.p50-error-percent": 14, "countd.sizing.p99-error-percent": 31
+    }"#;
+
+    /// What a command prints with the figures of this version, whose figures of Kafka and of the model are replaced by `others`.
+    fn printed(command: &str, others: &str) -> String {
+        let file = env::workspace().join("docs/benchmarks.json");
+        let text = fs::read_to_string(file).expect("the figures can be read");
+        let object =
+            |text: &str| -> Map<String, Value> { serde_json::from_str(text).expect("JSON") };
+        let mut figures = object(&text);
+        figures.retain(|name, _| {
+            !name.starts_with("countd.kafka.") && !name.starts_with("countd.sizing.")
+        });
+        figures.extend(object(others));
+        let figures = Figures::parse(&Value::Object(figures).to_string()).expect("figures");
+        output_from(&figures, &page::command(command)).expect("a plan")
+    }
+
+    #[test]
+    fn costs_of_kafka_are_assumed_or_measured() {
+        let limit = "\nCPU of the brokers ";
+        let assumed = printed(KAFKA, "{}");
+        let note = "\nnote: what brokers and producing cost is assumed, not measured\n";
+        assert!(
+            assumed.contains(note) && !assumed.contains(limit),
+            "{assumed}"
+        );
+        let measured = printed(KAFKA, OF_KAFKA);
+        let note = "\nnote: the costs of producing and counting and the CPU time of brokers are measured, with one broker; what their disks do is assumed\n";
+        assert!(
+            measured.contains(note) && measured.contains(limit),
+            "{measured}"
+        );
+        let objects = printed(&format!("{KAFKA} --storage object"), OF_KAFKA);
+        let note = "; what their disks do, and the cost of counting into objects from the topic, are assumed\n";
+        assert!(
+            objects.contains(note) && objects.contains(limit),
+            "{objects}"
+        );
+        let streams = KAFKA.trim_end_matches(" --log-kind kafka");
+        assert_eq!(printed(streams, OF_KAFKA), printed(streams, "{}"));
+    }
+
+    #[test]
+    fn the_error_of_the_model_is_measured_or_not() {
+        let unmeasured = printed(KAFKA, "{}");
+        let note = "\nnote: the error of the model was not measured on a quiet machine yet\n";
+        assert!(unmeasured.ends_with(note), "{unmeasured}");
+        let measured = printed(KAFKA, OF_THE_MODEL);
+        let note = "\nnote: the model differed from a measurement by at most 9 % of the CPU time, 14 % of the median latency, 31 % of the p99\n";
+        assert!(measured.ends_with(note), "{measured}");
+    }
 }

@@ -1,43 +1,9 @@
 //! What an action, an event and a read cost at each part, in seconds of a core.
 
+use super::cost::Cost;
 use super::figures::{Figures, FiguresError};
+use super::kafka::KafkaCosts;
 use super::workload::{LogKind, Stored, Workload};
-
-/// CPU seconds at each part.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Cost {
-    /// Of the client that sends the requests.
-    pub client: f64,
-    /// Of countd.
-    pub countd: f64,
-    /// Of Redis.
-    pub redis: f64,
-}
-
-impl Cost {
-    fn map(self, other: Cost, apply: impl Fn(f64, f64) -> f64) -> Cost {
-        Cost {
-            client: apply(self.client, other.client),
-            countd: apply(self.countd, other.countd),
-            redis: apply(self.redis, other.redis),
-        }
-    }
-
-    /// The sum.
-    pub fn plus(self, other: Cost) -> Cost {
-        self.map(other, |one, two| one + two)
-    }
-
-    /// This cost without another one, which may be measured as larger; at least 0.
-    fn without(self, other: Cost) -> Cost {
-        self.map(other, |one, two| (one - two).max(0.0))
-    }
-
-    /// This many times the cost.
-    pub fn times(self, factor: f64) -> Cost {
-        self.map(self, |one, _| one * factor)
-    }
-}
 
 /// The costs of everything that the model knows.
 #[derive(Clone, Debug)]
@@ -93,11 +59,20 @@ impl Costs {
         let append = requested(figures, "read-actions")?.without(counted(figures, "hot")?);
         let append = match workload.log {
             LogKind::Streams => append,
-            // Producing a record was not measured apart from the server: it is taken to cost countd as much as an XADD.
+            // Unless it was measured (below), producing a record is taken to cost countd as much as an XADD.
             LogKind::Kafka => Cost {
                 redis: 0.0,
                 ..append
             },
+        };
+        let kafka = KafkaCosts::of(figures, workload);
+        let (count, count_hot) = match kafka.and_then(|kafka| kafka.counting) {
+            Some(counting) => (counting.long_tail, counting.hot),
+            // Unless it was measured, counting from a topic is taken to cost as much as counting from a stream.
+            None => (
+                counted(figures, &format!("long-tail.{stored}"))?,
+                counted(figures, &format!("hot.{stored}"))?,
+            ),
         };
         let costs = Costs {
             request,
@@ -109,11 +84,16 @@ impl Costs {
             entity,
             fact: requested(figures, "like-actions")?,
             append,
-            count: counted(figures, &format!("long-tail.{stored}"))?,
-            count_hot: counted(figures, &format!("hot.{stored}"))?,
+            count,
+            count_hot,
             measured_cluster: true,
         };
-        Ok(costs.in_cluster(figures, masters))
+        let mut costs = costs.in_cluster(figures, masters);
+        if let Some(kafka) = kafka {
+            // A record does not go to Redis, so a cluster does not change its cost.
+            costs.append = kafka.produce;
+        }
+        Ok(costs)
     }
 
     /// Multiplies the costs of one server by what a cluster of this size was measured to cost in addition.
@@ -190,6 +170,7 @@ fn counted(figures: &Figures, pool: &str) -> Result<Cost, FiguresError> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::kafka::testing::measured;
     use super::super::workload::testing::workload;
     use super::*;
 
@@ -208,6 +189,19 @@ mod tests {
             "countd.long-tail.object.countd-ns-per-event": 1300, "countd.long-tail.object.redis-ns-per-event": 3700
         }"#;
         Figures::parse(text).expect("figures")
+    }
+
+    /// These figures with clusters that cost half as much again as one server.
+    fn with_clusters(mut figures: Figures) -> Figures {
+        for kind in CLUSTER_KINDS {
+            for (masters, value) in [(0, 2.0), (1, 3.0)] {
+                for part in ["countd", "redis"] {
+                    figures =
+                        figures.with(&format!("countd.cluster.{kind}.{masters}.{part}-us"), value);
+                }
+            }
+        }
+        figures
     }
 
     fn assert_cost(cost: Cost, nanoseconds: [f64; 3]) {
@@ -263,18 +257,10 @@ mod tests {
 
     #[test]
     fn measured_clusters_multiply_the_costs() {
-        let mut figures = figures();
-        let unknown = Costs::new(&figures, &workload(), 2).expect("costs");
+        let unknown = Costs::new(&figures(), &workload(), 2).expect("costs");
         assert!(!unknown.measured_cluster);
         assert_cost(unknown.fact, [100.0, 2_400.0, 1_700.0]);
-        for kind in CLUSTER_KINDS {
-            for (masters, value) in [(0, 2.0), (1, 3.0)] {
-                for part in ["countd", "redis"] {
-                    figures =
-                        figures.with(&format!("countd.cluster.{kind}.{masters}.{part}-us"), value);
-                }
-            }
-        }
+        let figures = with_clusters(figures());
         let costs = Costs::new(&figures, &workload(), 2).expect("costs");
         assert!(costs.measured_cluster);
         assert_cost(costs.fact, [100.0, 3_600.0, 2_550.0]);
@@ -283,6 +269,37 @@ mod tests {
             Costs::new(&figures, &workload(), 1).expect("costs").fact,
             [100.0, 2_400.0, 1_700.0],
         );
+    }
+
+    #[test]
+    fn measured_costs_of_kafka_replace_the_assumed_ones() {
+        let kafka = Workload {
+            log: LogKind::Kafka,
+            ..workload()
+        };
+        let assumed = Costs::new(&figures(), &kafka, 1).expect("costs");
+        assert_cost(assumed.append, [257.0, 1_600.0, 0.0]);
+        assert_cost(assumed.count, [0.0, 1_100.0, 1_400.0]);
+        assert_cost(assumed.count_hot, [0.0, 1_000.0, 600.0]);
+        let figures = measured(figures());
+        let costs = Costs::new(&figures, &kafka, 1).expect("costs");
+        assert_cost(costs.append, [400.0, 3_000.0, 0.0]);
+        assert_cost(costs.count, [0.0, 1_500.0, 900.0]);
+        assert_cost(costs.count_hot, [0.0, 1_200.0, 300.0]);
+        assert_cost(costs.fact, [100.0, 2_400.0, 1_700.0]);
+        let objects = Workload {
+            storage: Stored::Object,
+            ..kafka.clone()
+        };
+        let costs = Costs::new(&figures, &objects, 1).expect("costs");
+        assert_cost(costs.append, [400.0, 3_000.0, 0.0]);
+        assert_cost(costs.count, [0.0, 1_300.0, 3_700.0]);
+        let costs = Costs::new(&figures, &workload(), 1).expect("costs");
+        assert_cost(costs.append, [257.0, 1_600.0, 1_200.0]);
+        assert_cost(costs.count, [0.0, 1_100.0, 1_400.0]);
+        let costs = Costs::new(&with_clusters(figures), &kafka, 2).expect("costs");
+        assert_cost(costs.append, [400.0, 3_000.0, 0.0]);
+        assert_cost(costs.count, [0.0, 2_250.0, 1_350.0]);
     }
 
     #[test]

@@ -65,6 +65,12 @@ impl Figures {
         self.0.insert(name.to_owned(), value);
         self
     }
+
+    /// These figures without those whose names have a prefix.
+    pub(super) fn without(mut self, prefix: &str) -> Figures {
+        self.0.retain(|name, _| !name.starts_with(prefix));
+        self
+    }
 }
 
 #[cfg(test)]

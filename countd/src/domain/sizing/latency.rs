@@ -1,6 +1,7 @@
 //! How long requests take.
 
 use super::figures::{Figures, FiguresError};
+use super::kafka::KafkaCosts;
 use super::queue::{Wait, quantile};
 use super::stations::{Request, Stations};
 use super::workload::{Confirmation, Machines, Workload};
@@ -8,6 +9,8 @@ use serde::Serialize;
 
 /// With `appendfsync everysec`, a write is on the disk after up to two seconds.
 const FSYNC: f64 = 2.0;
+/// Round trips until the topic has a record: from countd to the leader, and from the followers to the leader. The benchmark has none of them.
+const TOPIC_ROUND_TRIPS: f64 = 2.0;
 
 /// Percentiles in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -24,7 +27,7 @@ pub struct Percentiles {
 pub struct Latency {
     /// Of a read. `None` if a part is overloaded: then requests wait longer and longer.
     pub read: Option<Percentiles>,
-    /// Of a request with actions, until it is confirmed.
+    /// Of a request with actions, until it is confirmed. The time until a topic has its events is included only if it was measured.
     pub write: Option<Percentiles>,
     /// From a repeatable action to its visible count, as measured under load.
     pub visible: Percentiles,
@@ -41,11 +44,15 @@ impl Latency {
         machines: &Machines,
         stations: &Stations,
     ) -> Result<Latency, FiguresError> {
+        let kafka = KafkaCosts::of(figures, workload);
+        let topic = kafka.map_or([0.0; 2], |kafka| {
+            topic_confirmation(kafka.confirmation, workload, machines)
+        });
         let write = percentiles(stations, stations.write, machines).map(|latency| {
             let [p50, p99] = confirmation(workload.ack, machines);
             Percentiles {
-                p50: latency.p50 + p50 * 1e3,
-                p99: latency.p99 + p99 * 1e3,
+                p50: latency.p50 + (p50 + topic[0]) * 1e3,
+                p99: latency.p99 + (p99 + topic[1]) * 1e3,
             }
         });
         Ok(Latency {
@@ -68,6 +75,20 @@ fn confirmation(ack: Confirmation, machines: &Machines) -> [f64; 2] {
     }
 }
 
+/// The seconds that a write waits for the topic, at the median and at the 99th percentile.
+///
+/// This is rather too long: what was `measured` includes the time of the request at countd, and a request with facts only does not wait. A
+/// percentile is 0 if so many requests have only facts.
+fn topic_confirmation(measured: [f64; 2], workload: &Workload, machines: &Machines) -> [f64; 2] {
+    // The share of requests with a repeatable action.
+    let waiting = 1.0 - workload.once.powf(workload.lines);
+    let [p50, p99] = measured;
+    [(0.5, p50), (0.99, p99)].map(|(share, seconds)| match waiting > 1.0 - share {
+        true => seconds + TOPIC_ROUND_TRIPS * machines.round_trip,
+        false => 0.0,
+    })
+}
+
 /// The service times, the round trip, and the waiting times at countd and at the slowest of the masters.
 fn percentiles(stations: &Stations, request: Request, machines: &Machines) -> Option<Percentiles> {
     let countd = stations.countd.wait()?;
@@ -88,9 +109,11 @@ fn percentiles(stations: &Stations, request: Request, machines: &Machines) -> Op
 
 #[cfg(test)]
 mod tests {
+    use super::super::kafka::testing::measured;
     use super::super::queue::{Jobs, Station};
+    use super::super::workload::LogKind;
     use super::*;
-    use crate::domain::sizing::workload::testing::machines;
+    use crate::domain::sizing::workload::testing::{machines, workload};
 
     fn stations(per_second: f64) -> Stations {
         let request = Request::for_test(100e-6, 100e-6, 1.0);
@@ -133,5 +156,29 @@ mod tests {
             [200e-6, 200e-6]
         );
         assert_eq!(confirmation(Confirmation::Fsync, &machines()), [1.0, 2.0]);
+    }
+
+    #[test]
+    fn requests_with_repeatable_actions_wait_for_the_topic_if_it_was_measured() {
+        let text = r#"{"countd.visible-p50-ms": 359, "countd.visible-p99-ms": 463}"#;
+        let figures = Figures::parse(text).expect("figures");
+        let write = |figures: &Figures, log, once| {
+            let load = Workload {
+                log,
+                once,
+                ..workload()
+            };
+            let latency = Latency::new(figures, &load, &machines(), &stations(0.0));
+            let write = latency.expect("figures").write.expect("stable");
+            [write.p50, write.p99].map(|ms| (ms * 1e6).round() / 1e6)
+        };
+        let kafka = LogKind::Kafka;
+        assert_eq!(write(&figures, kafka, 0.2), [0.4, 0.4]);
+        let figures = measured(figures);
+        // 2 ms and 9 ms, and two round trips of 0.2 ms.
+        assert_eq!(write(&figures, kafka, 0.2), [2.8, 9.8]);
+        assert_eq!(write(&figures, kafka, 0.9), [0.4, 9.8]);
+        assert_eq!(write(&figures, kafka, 0.995), [0.4, 0.4]);
+        assert_eq!(write(&figures, LogKind::Streams, 0.2), [0.4, 0.4]);
     }
 }

@@ -1,6 +1,7 @@
 //! What a deployment uses of what it has, and what it has too little of first.
 
 use super::brokers::broker_use;
+use super::kafka::KafkaCosts;
 use super::memory::Memory;
 use super::placement::PARTITIONS;
 use super::stations::Stations;
@@ -30,6 +31,8 @@ pub enum Resource {
     BrokerWrites,
     /// The network of a broker.
     BrokerNetwork,
+    /// The cores of brokers, if their CPU time was measured.
+    BrokerCpu,
     /// Masters: at most one for each partition.
     Partitions,
 }
@@ -47,6 +50,7 @@ impl Resource {
             Resource::BrokerDisk => "disk space of the brokers",
             Resource::BrokerWrites => "disk writes of the brokers",
             Resource::BrokerNetwork => "network of the brokers",
+            Resource::BrokerCpu => "CPU of the brokers",
             Resource::Partitions => "masters, of at most one for each partition",
         }
     }
@@ -85,6 +89,8 @@ pub struct Parts<'a> {
     pub networks: &'a Networks,
     /// The share of partitions that the busiest master has.
     pub share: f64,
+    /// The costs of Kafka, if they were measured.
+    pub kafka: Option<KafkaCosts>,
 }
 
 /// The limits, the one that is reached first at the beginning.
@@ -97,6 +103,7 @@ pub fn limits(parts: &Parts) -> Vec<Limit> {
         memory,
         networks,
         share,
+        kafka,
     } = parts;
     let nodes = deployment.nodes.max(1) as f64;
     let busiest = workload.hot_share + (1.0 - workload.hot_share) * share;
@@ -122,11 +129,12 @@ pub fn limits(parts: &Parts) -> Vec<Limit> {
         ),
     ];
     if workload.log == LogKind::Kafka {
-        let brokers = broker_use(workload, machines, networks, deployment.brokers);
+        let brokers = broker_use(workload, machines, networks, deployment.brokers, *kafka);
         used.extend([
             (Resource::BrokerDisk, brokers.disk),
             (Resource::BrokerWrites, brokers.writes),
             (Resource::BrokerNetwork, brokers.network),
+            (Resource::BrokerCpu, brokers.cpu),
         ]);
     }
     let mut limits: Vec<Limit> = used

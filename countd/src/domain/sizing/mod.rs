@@ -1,12 +1,14 @@
 //! How many machines a load needs: `countd size`.
 //!
 //! Pure functions of a load, of machines and of the measured [`Figures`]. [`plan`] finds the smallest deployment. `costs` says what each request
-//! and event costs at each part, `stations` adds these costs up, `queue` computes waiting times from them, and `memory`, `traffic` and
-//! `brokers` what else is used. `limits` says what is exhausted first.
+//! and event costs at each part; `kafka` has the costs of Kafka, if they were measured. `stations` adds these costs up, `queue` computes waiting
+//! times from them, and `memory`, `traffic` and `brokers` what else is used. `limits` says what is exhausted first.
 
 mod brokers;
+mod cost;
 mod costs;
 mod figures;
+mod kafka;
 mod latency;
 mod limits;
 mod memory;
@@ -18,6 +20,7 @@ mod traffic;
 mod workload;
 
 pub use figures::{Figures, FiguresError};
+pub use kafka::MeasuredKafka;
 pub use latency::{Latency, Percentiles};
 pub use limits::{Limit, Resource};
 pub use memory::{LOG_ENTRY, Memory};

@@ -3,6 +3,7 @@
 use super::brokers::{fewest_brokers, topic_partitions};
 use super::costs::Costs;
 use super::figures::{Figures, FiguresError};
+use super::kafka::{KafkaCosts, MeasuredKafka};
 use super::latency::Latency;
 use super::limits::{Limit, Parts, Resource, limits};
 use super::memory::{self, Memory};
@@ -70,6 +71,8 @@ pub struct Plan {
     pub load: f64,
     /// Whether the costs of a cluster were measured.
     pub measured_cluster: bool,
+    /// Which costs of Kafka were measured.
+    pub measured_kafka: MeasuredKafka,
     /// The error of the model, if a run of the benchmarks has measured it.
     pub model_error: Option<ModelError>,
 }
@@ -127,6 +130,7 @@ struct Model<'a> {
     machines: &'a Machines,
     memory: Memory,
     networks: Networks,
+    kafka: Option<KafkaCosts>,
 }
 
 /// The smallest deployment for a load, except for the numbers that are given.
@@ -145,6 +149,7 @@ pub fn plan(
         machines,
         memory: Memory::new(figures, workload)?,
         networks: networks(figures, workload, machines)?,
+        kafka: KafkaCosts::of(figures, workload),
     };
     let placement = Placement::new();
     let (masters, because) = match fixed.masters {
@@ -164,7 +169,7 @@ pub fn plan(
         },
         brokers: match fixed.brokers {
             Some(brokers) if workload.log == LogKind::Kafka => brokers,
-            _ => fewest_brokers(workload, machines, &model.networks),
+            _ => fewest_brokers(workload, machines, &model.networks, model.kafka),
         },
     };
     let costs = Costs::new(figures, workload, masters)?;
@@ -200,6 +205,7 @@ pub fn plan(
         table_move: memory::table_move(figures, workload)?,
         load: memory::load_rows(figures, workload, workload.entities * share)?,
         measured_cluster: costs.measured_cluster,
+        measured_kafka: MeasuredKafka::new(model.kafka),
         model_error: ModelError::of(figures),
         limits,
     })
@@ -274,6 +280,7 @@ impl Model<'_> {
             memory: &self.memory,
             networks: &self.networks,
             share,
+            kafka: self.kafka,
         })
     }
 

@@ -1,6 +1,7 @@
 //! The load as jobs of the queues: the busiest master, and a machine of countd.
 
-use super::costs::{Cost, Costs};
+use super::cost::Cost;
+use super::costs::Costs;
 use super::queue::{Jobs, Station};
 use super::workload::{Deployment, LogKind, Machines, Workload};
 

@@ -101,6 +101,8 @@ pub struct Machines {
     pub broker_disk: f64,
     /// What a broker writes to its disk, in bytes per second.
     pub broker_writes: f64,
+    /// Cores of a broker. They limit nothing unless the CPU time of brokers was measured.
+    pub broker_cores: usize,
     /// Whether the clients run on the cores of countd, as in the benchmarks.
     pub clients_share_cores: bool,
 }
@@ -155,6 +157,7 @@ pub(super) mod testing {
             round_trip: 200e-6,
             broker_disk: 4e12,
             broker_writes: 100e6,
+            broker_cores: 8,
             clients_share_cores: false,
         }
     }

@@ -1,5 +1,6 @@
 //! Tests of whole plans.
 
+use super::super::kafka::testing::measured;
 use super::super::workload::testing::{machines, workload};
 use super::super::workload::{LogKind, Stored};
 use super::*;
@@ -141,6 +142,39 @@ fn the_error_of_the_model_is_that_of_the_figures() {
         p99_percent: 30.0,
     };
     assert_eq!(error(&figures), Some(expected));
+}
+
+#[test]
+fn measured_figures_of_kafka_limit_brokers_and_delay_writes() {
+    let load = Workload {
+        actions: 300_000.0,
+        lines: 1_000.0,
+        once: 0.0,
+        retention: 60.0,
+        log: LogKind::Kafka,
+        ..workload()
+    };
+    let machines = Machines {
+        broker_cores: 1,
+        ..machines()
+    };
+    let of = |figures: &Figures| plan(figures, &load, &machines, Fixed::default()).expect("a plan");
+    let cpu = |plan: &Plan| {
+        let mut limits = plan.limits.iter();
+        let found = limits.find(|limit| limit.resource == Resource::BrokerCpu);
+        found.map(|limit| limit.used)
+    };
+    let unmeasured = figures().without("countd.kafka.");
+    let assumed = of(&unmeasured);
+    assert_eq!(assumed.measured_kafka, MeasuredKafka::default());
+    assert_eq!((assumed.deployment.brokers, cpu(&assumed)), (3, None));
+    let found = of(&measured(unmeasured));
+    assert!(found.measured_kafka.producing && found.measured_kafka.counting);
+    // 2.1 cores are more than 60 % of three.
+    assert_eq!(found.deployment.brokers, 4);
+    assert!((cpu(&found).expect("a limit") - 0.525).abs() < 1e-9);
+    let p50 = |plan: &Plan| plan.latency.write.expect("stable").p50;
+    assert!(p50(&found) > p50(&assumed) + 2.0);
 }
 
 #[test]
