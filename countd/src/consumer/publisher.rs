@@ -240,6 +240,7 @@ impl Publisher {
             (page.partition, offsets.collect())
         });
         let outcomes = self.outcomes.load(&offsets.collect()).await?;
+        published::confirm(&self.store, &partitions).await?;
         let (mut records, mut sent) = (Vec::new(), Vec::new());
         for page in &pages {
             let copies = Copies {

@@ -2,6 +2,7 @@
 //! servers from which they were copied, each with its first offset: copies of a lost history are not those of entries of this data.
 
 use super::inspect::parse_offset;
+use crate::domain::config::Ack;
 use crate::domain::error::StoreError;
 use crate::domain::keys::Partition;
 use crate::redis::call::RedisCall;
@@ -9,6 +10,7 @@ use crate::redis::permissions::Permissions;
 use crate::redis::script::LoadedScript;
 use crate::redis::store::Store;
 use redis::FromRedisValue;
+use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
 /// Commands that this file sends.
@@ -73,6 +75,27 @@ impl Histories {
 
 /// Stands for entries that were left out: by a reset of the log, or because their copies are too large for the topic.
 const GAP: &str = "gap";
+
+/// Waits until everything that the servers of partitions have executed is as safe as `redis.ack` requires. An entry that its own server could
+/// still lose must not be copied: another one would get its offset.
+///
+/// # Errors
+/// The store is unavailable, or it is not safe in time.
+pub async fn confirm(store: &Store, partitions: &[Partition]) -> Result<(), StoreError> {
+    if store.ack() == Ack::Memory {
+        return Ok(());
+    }
+    let (nodes, keys) = (store.node_map(), store.keys());
+    let mut confirmed = BTreeSet::new();
+    for partition in partitions {
+        if confirmed.insert(nodes.node_of(*partition)) {
+            let mut cmd = redis::cmd("HMGET");
+            cmd.arg(keys.position(*partition)).arg(*partition);
+            cmd.exec_async(&mut store.writes()).await?;
+        }
+    }
+    Ok(())
+}
 
 /// The offset of the first entry of each partition that was not copied.
 ///

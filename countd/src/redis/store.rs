@@ -214,6 +214,11 @@ impl Store {
         RetryReads(self.commands())
     }
 
+    /// What [`writes`](Self::writes) wait for.
+    pub fn ack(&self) -> Ack {
+        self.ack
+    }
+
     /// Whether replicas may answer [`replica_reads`](Self::replica_reads).
     pub fn reads_from_replicas(&self) -> bool {
         self.replica_reads.is_some()

@@ -2,6 +2,7 @@
 
 mod cluster;
 mod fsync;
+mod topic;
 
 use crate::support::invariants::assert_invariants;
 use crate::support::{
