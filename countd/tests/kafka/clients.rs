@@ -3,9 +3,9 @@
 use super::brokers::RealSetup;
 use super::{PARTITIONS, TOPIC_PARTITIONS};
 use crate::support::kafka::{Brokers, wait_until_counted, wait_until_published};
-use crate::support::{dead_reasons, on_note};
+use crate::support::{dead_reasons, on_note, printed, run};
 use countint_tests::env::workspace;
-use countint_tests::{Value, reply};
+use countint_tests::{Client, Value, reply};
 use std::process::Command;
 
 /// Runs a program. Returns its output.
@@ -52,7 +52,17 @@ fn programs_in_java_and_python_feed_the_topic() {
 fn a_program_in_java_counts_the_topic_by_itself() {
     let setup = RealSetup::start(Brokers::start(1, TOPIC_PARTITIONS), "");
     let api = setup.api();
-    for (round, group) in [(1, "one"), (2, "two")] {
+    let hot = |arguments: &[&str]| {
+        let all = [&["hot"], arguments].concat();
+        printed(&run(&setup.store.server, &setup.config, &all));
+    };
+    for (round, group) in [(1, "one"), (2, "two"), (3, "three")] {
+        // Copies of a split entity have the keys of its shards.
+        match round {
+            2 => hot(&["split", "note:3", "--shards", "4", "--grace", "0"]),
+            3 => hot(&["merge", "note:3"]),
+            _ => {}
+        }
         setup.produce(1);
         for note in 0..40 {
             for uid in 0..3 {
@@ -71,13 +81,30 @@ fn a_program_in_java_counts_the_topic_by_itself() {
         assert!(read.starts_with("read "), "{read}");
         let mut client = setup.store.server.client();
         for note in 0..40 {
-            let fields = reply::array(client.call(&["CINT.DUMP", &format!("agg:note:{note}")]));
-            let counts: Vec<Value> = fields.into_iter().take(2).collect();
-            let [reads, likes] = ["read", "like"].map(|metric| api.counts(note)[metric].as_i64());
-            let expected = [reads, likes].map(|count| Value::Int(count.expect("a number")));
-            assert_eq!(counts, expected, "note {note}");
+            let key = format!("agg:note:{note}");
+            let keys = reply::array(client.call(&["KEYS", &format!("{key}~*")]));
+            let shards: Vec<String> = keys.into_iter().map(reply::text).collect();
+            assert!(round > 1 || shards.is_empty(), "{shards:?}");
+            assert!(round == 1 || note != 3 || shards.len() == 4, "{shards:?}");
+            let mut counts = counts_of(&mut client, &key);
+            for shard in &shards {
+                let [reads, likes] = counts_of(&mut client, shard);
+                assert!(round < 3 || [reads, likes] == [0, 0], "{shard}");
+                counts = [counts[0] + reads, counts[1] + likes];
+            }
+            let expected = ["read", "like"].map(|metric| api.counts(note)[metric].as_i64());
+            assert_eq!(counts.map(Some), expected, "note {note}");
         }
     }
+}
+
+/// The reads and likes that the program has counted in an object.
+fn counts_of(client: &mut Client, key: &str) -> [i64; 2] {
+    let fields = reply::array(client.call(&["CINT.DUMP", key]));
+    [0, 1].map(|field| match &fields[field] {
+        Value::Int(count) => *count,
+        other => panic!("{key}: {other:?}"),
+    })
 }
 
 /// Each block after a comment that names a file consists of lines of that file, apart from their indentation.

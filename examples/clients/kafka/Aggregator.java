@@ -49,33 +49,41 @@ public class Aggregator {
     /** One order of the events of an object. */
     record Order(String key, int fence) {}
 
-    /** What an event adds to a counter. */
-    record Delta(int field, long delta) {}
+    /** What an event adds to the counters READS and LIKES. */
+    record Deltas(long reads, long likes) {
+        Deltas with(String metric, long delta) {
+            return switch (metric) {
+                case "read" -> new Deltas(reads + delta, likes);
+                case "like" -> new Deltas(reads, likes + delta);
+                default -> this;
+            };
+        }
+        long of(int field) { return field == READS ? reads : likes; }
+    }
 
     final RedisClient redis = RedisClient.create(System.getenv().getOrDefault("REDIS_URL", "redis://127.0.0.1:6379"));
     /** The events of a batch by offset, or by the number of the source. */
-    final Map<Order, TreeMap<Long, Delta>> batch = new HashMap<>();
+    final Map<Order, TreeMap<Long, Deltas>> batch = new HashMap<>();
     /** Offsets whose records are counted, with the times. */
     record Counted(long at, Map<TopicPartition, OffsetAndMetadata> offsets) {}
     final ArrayDeque<Counted> counted = new ArrayDeque<>();
 
     void add(ConsumerRecord<String, String> record) throws Exception {
         JsonNode event = JSON.readTree(record.value());
-        int field = switch (event.path("metric").asText()) {
-            case "read" -> READS;
-            case "like" -> LIKES;
-            default -> -1;
-        };
-        if (field < 0) return;
+        // A copy of an event that countd did not count: a duplicate, or a dead letter.
+        if (record.headers().lastHeader("countd-outcome") != null) return;
+        Deltas deltas = new Deltas(0, 0).with(event.path("metric").asText(), event.path("delta").asLong());
+        // A change without an event, such as a reset, an adjustment or the merge of a split entity.
+        for (JsonNode change : event.path("changes")) deltas = deltas.with(change.get(0).asText(), change.get(1).asLong());
+        if (deltas.equals(new Deltas(0, 0))) return;
         String key = "agg:" + record.key();
-        Delta delta = new Delta(field, event.path("delta").asLong());
         long sequence = header(record, "countd-seq", -1);
         if (sequence < 0) {
-            events(new Order(key, FENCE_OF_RECORDS)).put(record.offset(), delta);
+            events(new Order(key, FENCE_OF_RECORDS)).put(record.offset(), deltas);
         } else {
             // A copy of an event that countd counts from Redis. A repeated copy has the same numbers.
             long number = sequence * EVENTS_OF_ENTRY + header(record, "countd-index", 0);
-            events(new Order(key, FENCE_OF_COPIES)).put(number, delta);
+            events(new Order(key, FENCE_OF_COPIES)).put(number, deltas);
         }
     }
 
@@ -84,7 +92,7 @@ public class Aggregator {
         return header == null ? otherwise : Long.parseLong(new String(header.value(), StandardCharsets.US_ASCII));
     }
 
-    TreeMap<Long, Delta> events(Order order) { return batch.computeIfAbsent(order, any -> new TreeMap<>()); }
+    TreeMap<Long, Deltas> events(Order order) { return batch.computeIfAbsent(order, any -> new TreeMap<>()); }
 
     /** Writes the batch. What was written before, by this process or another one, changes nothing. */
     void apply() {
@@ -93,7 +101,7 @@ public class Aggregator {
                 long from = events.firstKey(), to = events.lastKey();
                 var call = new CommandArguments(APPLY).key(order.key()).add(order.fence()).add(from).add(to).add("LEN").add(FIELDS);
                 for (int field : new int[] {READS, LIKES}) {
-                    call.add(field).add(events.values().stream().filter(e -> e.field() == field).mapToLong(Delta::delta).sum());
+                    call.add(field).add(events.values().stream().mapToLong(deltas -> deltas.of(field)).sum());
                 }
                 long fence = redis.executeCommand(new CommandObject<>(call, BuilderFactory.LONG));
                 // All of it is counted now, or was before; or a part was: the rest is sent again.
