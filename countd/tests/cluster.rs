@@ -15,7 +15,7 @@ use std::thread;
 use std::time::Duration;
 
 /// Moves slots from the first node to the second.
-fn move_slots(cluster: &Cluster, count: &str) {
+pub(crate) fn move_slots(cluster: &Cluster, count: &str) {
     let (from, to) = (cluster.id(0), cluster.id(1));
     cluster.manage(&[
         "reshard",

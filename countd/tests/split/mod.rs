@@ -1,13 +1,16 @@
 //! Split and merge of hot entities.
 
 mod clients;
+mod entity;
 mod model;
+mod nodes;
 mod refusals;
 mod threshold;
 
-use crate::support::{printed, run};
-use countint_tests::Server;
+use crate::support::{Api, printed, run};
+use countint_tests::{Server, wait_until};
 use serde_json::Value as Json;
+use std::collections::BTreeSet;
 
 /// Metrics without counts by day, few partitions, and quick consumers. Likes credit the author and are kept for users.
 const CONFIG: &str = "[limits.user]\nper_second = 0\n[hot]\ncache_ms = 0\n[log]\npartitions = 16\nretain = 100\n[consumer]\nlinger_ms = 5\nbatch = 50\nsession_timeout_ms = 500\n";
@@ -31,4 +34,39 @@ fn split(server: &Server) -> Json {
 /// Merges note 7.
 fn merge(server: &Server) -> Json {
     hot(server, &["merge", "note:7"])
+}
+
+/// The author of note 7.
+const AUTHOR: u64 = 900_001;
+
+/// Asserts what a process returns of note 7.
+fn assert_likes(api: &Api, likes: &BTreeSet<u64>) {
+    assert_eq!(api.counts(7)["like"], likes.len());
+    assert_eq!(listed(api), *likes);
+    for user in [1, 2, 41, 42, 81, 121] {
+        let timeline = api.ok(api.get(&format!("/user/{user}/like/note")));
+        let notes = timeline["items"].as_array().expect("items");
+        let has = notes.iter().any(|note| note["eid"] == "7");
+        assert_eq!(has, likes.contains(&user), "{user} {timeline}");
+    }
+    wait_until("the author is credited", || {
+        api.user(AUTHOR)["likesReceived"] == likes.len()
+    });
+}
+
+/// The users who like note 7, from all pages.
+fn listed(api: &Api) -> BTreeSet<u64> {
+    let mut listed = BTreeSet::new();
+    let mut cursor = String::new();
+    loop {
+        let page = api.ok(api.get(&format!("/who/like/note/7?limit=50{cursor}")));
+        for user in page["users"].as_array().expect("users") {
+            let user = user.as_str().and_then(|user| user.parse().ok());
+            listed.insert(user.expect("a user"));
+        }
+        match page["cursor"].as_str() {
+            Some(next) => cursor = format!("&cursor={next}"),
+            None => return listed,
+        }
+    }
 }

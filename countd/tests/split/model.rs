@@ -1,9 +1,10 @@
 //! Likes, taken back and repeated, and reads, while an entity is split and merged again and again.
 
 use super::clients::{Done, act};
-use super::{CONFIG, hot, merge, split};
+use super::{AUTHOR, CONFIG, assert_likes, hot, merge, split};
+use crate::support::invariants::assert_invariants;
 use crate::support::stores::{TestStore, cluster, module, objects, plain};
-use crate::support::{Api, Countd, Running, Settings, set_schema, wait_until_drained};
+use crate::support::{Countd, Running, Settings, set_schema, wait_until_drained};
 use countint_tests::wait_until;
 use serde_json::json;
 use std::collections::BTreeSet;
@@ -14,22 +15,22 @@ const CLIENTS: u64 = 6;
 
 #[test]
 fn likes_match_the_model_under_splits_and_merges() {
-    assert_likes_match_the_model(&module());
+    assert_likes_match_the_model(module());
 }
 
 #[test]
 fn likes_match_the_model_under_splits_and_merges_of_objects() {
-    assert_likes_match_the_model(&objects());
+    assert_likes_match_the_model(objects());
 }
 
 #[test]
 fn likes_match_the_model_under_splits_and_merges_without_the_module() {
-    assert_likes_match_the_model(&plain());
+    assert_likes_match_the_model(plain());
 }
 
 #[test]
 fn likes_match_the_model_under_splits_and_merges_in_cluster_mode() {
-    assert_likes_match_the_model(&cluster());
+    assert_likes_match_the_model(cluster());
 }
 
 /// The steps at which commands are killed.
@@ -46,49 +47,55 @@ const MERGE_STEPS: [&str; 4] = [
     "deleting shards",
 ];
 
-fn assert_likes_match_the_model(store: &TestStore) {
-    let server = &store.server;
-    set_schema(server, CONFIG);
+fn assert_likes_match_the_model(mut store: TestStore) {
+    set_schema(&store.server, CONFIG);
     let settings = |command| Settings {
         command,
         config: CONFIG,
     };
     let mut processes =
-        ["serve", "consume", "all"].map(|command| Countd::with(server, &settings(command)));
+        ["serve", "consume", "all"].map(|command| Countd::with(&store.server, &settings(command)));
     let apis = [processes[0].api(), processes[2].api()];
-    apis[0].ok(apis[0].put("/entity/note/7", &json!({ "author": 900_001 })));
+    apis[0].ok(apis[0].put("/entity/note/7", &json!({ "author": AUTHOR })));
     let stop = AtomicBool::new(false);
     let done: Vec<Done> = thread::scope(|scope| {
         let (apis, stop) = (&apis, &stop);
         let clients: Vec<_> = (0..CLIENTS)
             .map(|client| scope.spawn(move || act(apis, client, stop)))
             .collect();
-        for round in 0..2 {
-            assert_eq!(split(server)["phase"], "split");
-            thread::sleep(std::time::Duration::from_secs(1));
-            assert_eq!(merge(server)["phase"], json!(null), "{round}");
-        }
-        for (kill, (on_split, on_merge)) in SPLIT_STEPS.iter().zip(MERGE_STEPS).enumerate() {
-            let arguments = ["hot", "split", "note:7", "--shards", "4", "--grace", "0"];
-            kill_at(store, &arguments, on_split);
+        assert_eq!(split(&store.server)["phase"], "split");
+        thread::sleep(std::time::Duration::from_secs(1));
+        assert_eq!(merge(&store.server)["phase"], json!(null));
+        let steps = SPLIT_STEPS.iter().zip(MERGE_STEPS).enumerate();
+        for (kill, (on_split, on_merge)) in steps.take(store.full_or(4, 2)) {
+            kill_at(&store, &SPLIT, on_split);
             // A process is killed, too.
             let process = kill % processes.len();
             processes[process].kill();
             processes[process].launch();
-            split(server);
-            kill_at(store, &["hot", "merge", "note:7"], on_merge);
+            split(&store.server);
+            kill_at(&store, &MERGE, on_merge);
             if kill % 2 == 0 {
-                merge(server);
+                merge(&store.server);
                 continue;
             }
             // A consumer finishes it.
-            server.client().ok("DEL countd:migrate");
+            store.server.client().ok("DEL countd:migrate");
             wait_until("the entity is whole", || {
-                hot(server, &["list"]) == json!([])
+                hot(&store.server, &["list"]) == json!([])
             });
         }
+        let redis = [
+            (&SPLIT[..], SPLIT_STEPS[2]),
+            (&MERGE[..], MERGE_STEPS[2]),
+            (&SPLIT[..], SPLIT_STEPS[3]),
+            (&MERGE[..], MERGE_STEPS[3]),
+        ];
+        for (arguments, step) in redis.into_iter().take(store.full_or(4, 2)) {
+            kill_redis_at(&mut store, arguments, step);
+        }
         // It ends split.
-        split(server);
+        split(&store.server);
         stop.store(true, Ordering::SeqCst);
         clients
             .into_iter()
@@ -97,6 +104,7 @@ fn assert_likes_match_the_model(store: &TestStore) {
     });
     let likes: BTreeSet<u64> = done.iter().flat_map(|done| done.likes.clone()).collect();
     assert!(done.iter().map(|done| done.actions).sum::<u64>() > 1_000);
+    let server = &store.server;
     for is_split in [true, false] {
         wait_until_drained(server, 16);
         for api in &apis {
@@ -108,6 +116,28 @@ fn assert_likes_match_the_model(store: &TestStore) {
     }
     // No counters of shards are left.
     assert_eq!(server.client().run("KEYS cnt:*~*"), "(empty array)");
+    assert_invariants(server, CONFIG);
+}
+
+const SPLIT: [&str; 7] = ["hot", "split", "note:7", "--shards", "4", "--grace", "0"];
+const MERGE: [&str; 3] = ["hot", "merge", "note:7"];
+
+/// Kills the server while a command is at a step, starts it again with all its data, and lets another command finish.
+fn kill_redis_at(store: &mut TestStore, arguments: &[&str], step: &str) {
+    let mut running = Running::start(&store.server, CONFIG, arguments);
+    if running.wait_for_step(step, 1) {
+        store.server.kill();
+        store.server.start_again();
+    }
+    // It may have failed, or not.
+    let (succeeded, ..) = running.end();
+    if !succeeded {
+        store.server.client().ok("DEL countd:migrate");
+    }
+    match arguments == MERGE {
+        true => merge(&store.server),
+        false => split(&store.server),
+    };
 }
 
 fn kill_at(store: &TestStore, arguments: &[&str], step: &str) {
@@ -119,32 +149,4 @@ fn kill_at(store: &TestStore, arguments: &[&str], step: &str) {
     }
     let (succeeded, _, errors) = running.end();
     assert!(succeeded, "{step}: {errors}");
-}
-
-/// Asserts what a process returns of note 7.
-fn assert_likes(api: &Api, likes: &BTreeSet<u64>) {
-    assert_eq!(api.counts(7)["like"], likes.len());
-    let mut listed = BTreeSet::new();
-    let mut cursor = String::new();
-    loop {
-        let page = api.ok(api.get(&format!("/who/like/note/7?limit=50{cursor}")));
-        for user in page["users"].as_array().expect("users") {
-            let user = user.as_str().and_then(|user| user.parse().ok());
-            listed.insert(user.expect("a user"));
-        }
-        match page["next"].as_str() {
-            Some(next) => cursor = format!("&cursor={next}"),
-            None => break,
-        }
-    }
-    assert_eq!(listed, *likes);
-    for user in [1, 2, 41, 42, 81, 121] {
-        let timeline = api.ok(api.get(&format!("/user/{user}/like/note")));
-        let notes = timeline["items"].as_array().expect("items");
-        let has = notes.iter().any(|note| note["eid"] == "7");
-        assert_eq!(has, likes.contains(&user), "{user} {timeline}");
-    }
-    wait_until("the author is credited", || {
-        api.user(900_001)["likesReceived"] == likes.len()
-    });
 }

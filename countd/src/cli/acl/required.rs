@@ -179,6 +179,10 @@ fn declared(
             declared.push((kinds.clone(), migrations));
             declared.push((kinds.clone(), schema_migrations::required_permissions()));
         }
+        if roles.operates || roles.consumes {
+            let shadows = kinds.with_shadows(keys, id, etype);
+            declared.push((shadows, split::refusal_permissions()));
+        }
         if roles.operates || roles.consumes && config.counter.rebuild.enabled {
             let shadows = kinds.with_shadows(keys, id, etype);
             declared.push((shadows, rebuild::required_permissions(backend)));

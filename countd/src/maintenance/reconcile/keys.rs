@@ -192,7 +192,11 @@ impl KeySweep {
         let keys = self.context.store.keys();
         // An entity has facts of several metrics.
         let mut entities: BTreeMap<(Name, Id), bool> = BTreeMap::new();
+        let layout = self.context.store.layout();
         for (etype, eid, is_object) in found.iter().filter_map(|key| entity_of(&keys, key)) {
+            if layout.is_former_shard(&etype, &eid) {
+                continue;
+            }
             *entities.entry((etype, eid)).or_default() |= is_object;
         }
         let mut page = KeyPage {

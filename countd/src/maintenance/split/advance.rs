@@ -13,8 +13,11 @@ use std::sync::Arc;
 static FREEZE: ScriptTemplate =
     ScriptTemplate::writing(&[include_str!("../../lua/split_freeze.lua")]);
 
+/// Commands that this file sends.
+const PERMISSIONS: &[&str] = &["HSET {split} f v"];
+
 pub(super) fn required_permissions(backend: CounterBackend) -> Permissions {
-    FREEZE.required_permissions(backend)
+    Permissions::of_commands(PERMISSIONS).and(FREEZE.required_permissions(backend))
 }
 
 impl Splitter<'_> {

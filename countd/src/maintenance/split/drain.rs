@@ -4,8 +4,16 @@ use super::{MigrationError, Splitter};
 use crate::domain::keys::Partition;
 use crate::log::inspect::inspect;
 use crate::maintenance::storage::Lease;
+use crate::redis::permissions::Permissions;
 use std::collections::BTreeMap;
 use std::time::Duration;
+
+/// Commands that this file sends.
+const PERMISSIONS: &[&str] = &["XREVRANGE {out} + - COUNT 1", "XRANGE {out} - + COUNT 1"];
+
+pub(super) fn required_permissions() -> Permissions {
+    Permissions::of_commands(PERMISSIONS)
+}
 
 /// The delay between two looks at the consumers.
 const POLL: Duration = Duration::from_millis(100);

@@ -28,7 +28,7 @@ static CLEAR: ScriptTemplate =
     ScriptTemplate::writing(&[AUTHOR, include_str!("../../lua/split_clear.lua")]);
 
 /// Commands that this file sends.
-const PERMISSIONS: &[&str] = &["XADD {log} 0-* f v"];
+const PERMISSIONS: &[&str] = &["HGET {split} f", "XADD {log} 0-* f v"];
 
 /// How long Strings at former keys of facts stay, for processes that still use them: a day.
 const FENCE_SECONDS: u64 = 24 * 3600;

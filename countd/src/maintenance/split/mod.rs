@@ -32,19 +32,18 @@ use serde::Serialize;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Commands that this module sends.
-const PERMISSIONS: &[&str] = &[
-    "HSET {split} f v",
-    "HGET {split} f",
-    "EXISTS {replay}",
-    "XREVRANGE {out} + - COUNT 1",
-    "XRANGE {out} - + COUNT 1",
-];
+/// Commands that this file sends.
+const PERMISSIONS: &[&str] = &["EXISTS {replay}"];
+
+/// The permission to see that a rebuild runs.
+pub fn refusal_permissions() -> Permissions {
+    Permissions::of_commands(PERMISSIONS)
+}
 
 /// The permissions that splits and merges require.
 pub fn required_permissions(backend: CounterBackend) -> Permissions {
-    Permissions::of_commands(PERMISSIONS)
-        .and(split_permissions())
+    split_permissions()
+        .and(drain::required_permissions())
         .and(advance::required_permissions(backend))
         .and(merge::required_permissions(backend))
         .and(Authors::required_permissions(backend))

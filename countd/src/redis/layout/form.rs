@@ -1,5 +1,6 @@
 //! The form of the stored layout: the fields of its Hash.
 
+use super::splits::Splits;
 use super::views::parse_views;
 use crate::domain::author_feed::AuthorFeed;
 use crate::domain::config::USER;
@@ -45,8 +46,6 @@ pub(super) const EXTERNAL: &str = "external:";
 
 /// The field that says whether an entity was ever split.
 pub(super) const SPLITS: &str = "splits";
-/// The prefix of the fields with the states of split entities, `split:{type}:{ID}`.
-pub(super) const SPLIT: &str = "split:";
 
 /// Whether the facts of a metric are kept for users that was not kept from the start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -129,14 +128,21 @@ pub struct StoredLayout {
     pub epoch: u64,
     /// Whether an entity was ever split: another one can be, at any time.
     pub can_split: bool,
-    /// The split entities, and their states.
-    splits: BTreeMap<Entity, Arc<SplitState>>,
+    splits: Splits,
     storages: HashMap<String, StoragePhase>,
     default_storage: StoragePhase,
     /// The schema that has the columns of a type, if it was migrated.
     pub(super) columns: HashMap<String, Name>,
     /// The views of these columns, by the schema that has them.
     pub(super) views: BTreeMap<Name, SchemaViews>,
+}
+
+/// The error for a field with a value that this version does not know.
+pub(super) fn unknown_value(field: &str, value: &str) -> ConnectError {
+    ConnectError::UnknownLayout {
+        field: field.to_owned(),
+        value: value.to_owned(),
+    }
 }
 
 impl StoredLayout {
@@ -161,7 +167,7 @@ impl StoredLayout {
             is_restoring: false,
             epoch: 0,
             can_split: false,
-            splits: BTreeMap::new(),
+            splits: Splits::default(),
             storages: HashMap::new(),
             default_storage: storage,
             columns: HashMap::new(),
@@ -177,10 +183,7 @@ impl StoredLayout {
         fields: &HashMap<String, String>,
         partitions: u16,
     ) -> Result<StoredLayout, ConnectError> {
-        let unknown = |field: &str, value: &str| ConnectError::UnknownLayout {
-            field: field.to_owned(),
-            value: value.to_owned(),
-        };
+        let unknown = unknown_value;
         let text = |field: &str| fields.get(field).map_or("", String::as_str);
         let hash = PartitionHash::from_name(text("hash"));
         let hash = hash.ok_or_else(|| unknown("hash", text("hash")))?;
@@ -236,21 +239,6 @@ impl StoredLayout {
                 storages.insert(etype.to_owned(), phase);
             }
         }
-        let mut splits = BTreeMap::new();
-        for (field, value) in fields {
-            let Some(entity) = field.strip_prefix(SPLIT) else {
-                continue;
-            };
-            let entity = entity.split_once(':').and_then(|(etype, eid)| {
-                Some(Entity {
-                    etype: Name::new(etype).ok()?,
-                    eid: Id::new(eid).ok()?,
-                })
-            });
-            let split = entity.zip(SplitState::parse(value));
-            let (entity, state) = split.ok_or_else(|| unknown(field, value))?;
-            splits.insert(entity, Arc::new(state));
-        }
         let views = parse_views(fields)?;
         let switch = |field: &str| match text(field) {
             ON => Ok(true),
@@ -277,7 +265,7 @@ impl StoredLayout {
             is_restoring: switch(RESTORING)?,
             epoch,
             can_split: switch(SPLITS)?,
-            splits,
+            splits: Splits::parse(fields)?,
             storages,
             default_storage: default_storage.unwrap_or(StoragePhase::Object),
             columns,
@@ -312,16 +300,17 @@ impl StoredLayout {
 
     /// The state of a split entity.
     pub fn split_of(&self, entity: &Entity) -> Option<&Arc<SplitState>> {
-        // Most data has none.
-        match self.splits.is_empty() {
-            true => None,
-            false => self.splits.get(entity),
-        }
+        self.splits.of(entity)
+    }
+
+    /// Whether an ID is that of a shard whose entity was merged since, so that nothing is left of it but fences.
+    pub fn is_former_shard(&self, etype: &Name, eid: &Id) -> bool {
+        self.splits.is_former_shard(etype, eid)
     }
 
     /// All split entities.
     pub fn splits(&self) -> &BTreeMap<Entity, Arc<SplitState>> {
-        &self.splits
+        self.splits.all()
     }
 
     /// Whether a migration can change the storage of a type, an adoption that of all data, or a backfill the reverse metrics. `reverse` are the metrics that the
@@ -407,31 +396,6 @@ pub(super) mod tests {
         assert_eq!(layout.storage_of(&name("video")), StoragePhase::Table);
         assert_eq!(layout.storage_of_users(), StoragePhase::Table);
         assert!(layout.can_change(&[]));
-    }
-
-    #[test]
-    fn states_of_split_entities_are_parsed() {
-        let fields = [
-            ("partitions", "1024/murmur2"),
-            ("hash", "murmur2"),
-            ("counters", "module"),
-            ("authors", "registry"),
-            ("splits", "on"),
-        ];
-        let with = |field, value| parse(&[&fields[..], &[(field, value)]].concat());
-        let layout = with("split:note:7", "split 12 8 like,fav").expect("a layout");
-        let entity = |eid| crate::domain::keys::testing::entity("note", eid);
-        let state = layout.split_of(&entity("7")).expect("a state");
-        assert_eq!((state.generation, state.shards), (12, 8));
-        assert_eq!(layout.split_of(&entity("8")), None);
-        assert!(layout.can_change(&[]));
-        for (field, value) in [
-            ("split:note:7", "other 12 8 like"),
-            ("split:note:7~1.2", "split 12 8 like"),
-            ("split:note", "split 12 8 like"),
-        ] {
-            assert!(with(field, value).is_err(), "{field} {value}");
-        }
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 mod form;
 mod schemas;
+mod splits;
 mod storage;
 mod views;
 

@@ -2,8 +2,9 @@
 
 use super::form::{
     ARCHIVE, ARCHIVE_ID, Authors, COUNTERS, COUNTING, EPOCH, EXTERNAL, OFF, ON, RESTORING, REVERSE,
-    ReverseState, SINK, SPLIT, SPLITS, STORAGE, StoredLayout, UNDECIDED,
+    ReverseState, SINK, SPLITS, STORAGE, StoredLayout, UNDECIDED,
 };
+use super::splits::SPLIT;
 use crate::domain::config::{Config, Count, Storage, USER};
 use crate::domain::error::ConnectError;
 use crate::domain::ids::{Entity, Name};

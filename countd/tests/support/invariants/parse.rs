@@ -61,6 +61,8 @@ impl<'k> KeyName<'k> {
             ["cnt", schema, etype, eid] => KeyName::Counters(schema, etype, Some(eid)),
             ["utab"] => KeyName::Users(None),
             ["ucnt", uid] => KeyName::Users(Some(uid)),
+            // Facts of split entities, and what a merge leaves. Data is checked while entities are whole.
+            ["rbm", _, _, eid] if eid.contains('~') => return None,
             ["rbm", metric, etype, eid] => KeyName::Facts(metric, etype, eid, Part::Users),
             ["s", metric, etype, eid, "days"] | ["bm", metric, etype, eid, "chunks"] => {
                 KeyName::Facts(metric, etype, eid, Part::Index)

@@ -1,0 +1,168 @@
+//! What else concerns an entity that is split: reads of many, erasure, reconciliation, idempotency keys, and restarts.
+
+use super::{AUTHOR, CONFIG, assert_likes, hot, listed, merge, split};
+use crate::support::invariants::assert_invariants;
+use crate::support::stores::{TestStore, for_each_store};
+use crate::support::{Api, Countd, on_note, printed, run, wait_until_drained, with};
+use countint_tests::{reply, wait_until};
+use serde_json::{Value as Json, json};
+use std::collections::BTreeSet;
+
+for_each_store! {
+    [module cluster]
+    a_split_entity_is_erased
+    a_user_of_a_split_entity_is_erased
+    counters_of_shards_are_reconciled
+    a_split_entity_is_read_with_others
+}
+
+/// Likes of users 1 to 10 at the base, and of 11 to 40 at shards.
+struct Setup {
+    store: TestStore,
+    countd: Countd,
+    api: Api,
+}
+
+impl Setup {
+    fn new(store: TestStore) -> Setup {
+        let countd = Countd::start(&store.server, CONFIG);
+        let api = countd.api();
+        api.ok(api.put("/entity/note/7", &json!({ "author": AUTHOR })));
+        for user in 1..=10 {
+            api.act("like", on_note(7, user));
+        }
+        assert_eq!(split(&store.server)["phase"], "split");
+        for user in 11..=40 {
+            api.act("like", on_note(7, user));
+        }
+        Setup { store, countd, api }
+    }
+
+    fn drain(&self) {
+        wait_until_drained(&self.store.server, 16);
+    }
+
+    /// Deletes, and waits for the job.
+    fn erase(&self, path: &str) {
+        let (status, job) = self.api.delete(path);
+        assert_eq!(status, 202, "{job}");
+        let id = job["id"].as_str().expect("an ID").to_owned();
+        wait_until("the job has ended", || {
+            self.api.ok(self.api.get(&format!("/jobs/{id}")))["state"] == "done"
+        });
+        self.drain();
+    }
+
+    /// The keys with counters of shards.
+    fn counters(&self) -> Vec<String> {
+        let found = self.store.server.client().ok("KEYS cnt:*note:7~*");
+        reply::array(found).into_iter().map(reply::text).collect()
+    }
+}
+
+fn a_split_entity_is_erased(store: TestStore) {
+    let setup = Setup::new(store);
+    setup.drain();
+    setup.erase("/entity/note/7");
+    assert_eq!(hot(&setup.store.server, &["list"]), json!([]));
+    assert_eq!(setup.api.counts(7)["like"], 0);
+    assert_eq!(listed(&setup.api), BTreeSet::new());
+    assert_eq!(setup.counters(), Vec::<String>::new());
+    for user in [1, 11, 40] {
+        let timeline = setup
+            .api
+            .ok(setup.api.get(&format!("/user/{user}/like/note")));
+        assert_eq!(timeline["items"], json!([]), "{user}");
+    }
+    assert_eq!(setup.api.user(AUTHOR)["likesReceived"], 0);
+    // It can be used again.
+    let liked = setup.api.act("like", on_note(7, 11));
+    assert_eq!(liked, json!({ "changed": true, "count": 1 }));
+    assert_invariants(&setup.store.server, CONFIG);
+}
+
+fn a_user_of_a_split_entity_is_erased(store: TestStore) {
+    let setup = Setup::new(store);
+    setup.drain();
+    // One at the base, and one at a shard.
+    setup.erase("/user/3");
+    setup.erase("/user/33");
+    let left: BTreeSet<u64> = (1..=40).filter(|user| ![3, 33].contains(user)).collect();
+    assert_likes(&setup.api, &left);
+    merge(&setup.store.server);
+    setup.drain();
+    assert_likes(&setup.api, &left);
+    assert_invariants(&setup.store.server, CONFIG);
+}
+
+fn counters_of_shards_are_reconciled(store: TestStore) {
+    let mut setup = Setup::new(store);
+    setup.drain();
+    let counters = setup.counters();
+    assert!(counters.len() > 1, "{counters:?}");
+    // The index of likes in the schema is 1.
+    let mut client = setup.store.server.client();
+    client.ok(&format!("CINT.SET {} 1 500", counters[0]));
+    assert!(setup.api.counts(7)["like"].as_u64() >= Some(500));
+    let report = printed(&run(
+        &setup.store.server,
+        CONFIG,
+        &["reconcile", "--all", "--json"],
+    ));
+    let report: Json = serde_json::from_str(&report).expect("a report");
+    assert_eq!(report["metrics"]["like"]["corrected"], 1, "{report}");
+    let all: BTreeSet<u64> = (1..=40).collect();
+    setup.drain();
+    assert_likes(&setup.api, &all);
+    // Of a process that has not seen the split.
+    setup.countd.kill();
+    setup.countd.launch();
+    assert_likes(&setup.api, &all);
+    merge(&setup.store.server);
+    setup.drain();
+    assert_likes(&setup.api, &all);
+    assert_invariants(&setup.store.server, CONFIG);
+}
+
+fn a_split_entity_is_read_with_others(store: TestStore) {
+    let Setup {
+        store, api, countd, ..
+    } = Setup::new(store);
+    for user in [5, 25] {
+        api.act("like", on_note(8, user));
+    }
+    let items = json!([
+        { "etype": "note", "eid": 7 },
+        { "etype": "note", "eid": 8 },
+        { "etype": "note", "eid": 7 },
+    ]);
+    // A user of the base, one of a shard, and one without a like.
+    for (user, likes) in [(5, true), (25, true), (50, false)] {
+        let request = json!({ "uid": user, "items": items, "metrics": ["like"] });
+        let feed = api.ok(api.post("/feed", &request));
+        let found: Vec<(u64, bool)> = feed["items"]
+            .as_array()
+            .expect("items")
+            .iter()
+            .map(|item| {
+                let count = item["counts"]["like"].as_u64().expect("a count");
+                (count, item["status"]["like"].as_bool().expect("a status"))
+            })
+            .collect();
+        assert_eq!(found, [(40, likes), (2, likes), (40, likes)], "{feed}");
+    }
+    // The answer to the first attempt is repeated, at the base and at a shard.
+    for user in [2, 60] {
+        let action = with(on_note(7, user), json!({ "idempotencyKey": "k" }));
+        let first = api.act("unlike", action.clone());
+        assert_eq!(api.act("unlike", action), first, "{user}");
+    }
+    let like = with(on_note(7, 70), json!({ "idempotencyKey": "k" }));
+    let first = api.act("like", like.clone());
+    assert_eq!(first, json!({ "changed": true, "count": 40 }));
+    api.act("unlike", on_note(7, 70));
+    assert_eq!(api.act("like", like)["changed"], true);
+    assert_eq!(api.counts(7)["like"], 39);
+    wait_until_drained(&store.server, 16);
+    drop(countd);
+}
