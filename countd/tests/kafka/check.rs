@@ -37,6 +37,21 @@ fn brokers_that_are_away_are_reported() {
     assert!(!is_right && text.contains("127.0.0.1:1"), "{text}");
 }
 
+/// Brokers older than Kafka 2.8.
+#[test]
+fn brokers_without_ids_of_topics_are_reported() {
+    const NOTE: &str = "no IDs of topics";
+    let store = module();
+    let mock = Mock::without_topic_ids(TOPIC_PARTITIONS);
+    let config = config(&mock.addresses(), PARTITIONS, "");
+    set_schema(&store.server, &config);
+    let (_, text) = check(&store.server, &config);
+    assert!(text.contains(NOTE), "{text}");
+    mock.upgrade();
+    let (_, text) = check(&store.server, &config);
+    assert!(text.contains(TOPIC) && !text.contains(NOTE), "{text}");
+}
+
 /// A commit is tried with the offset that the group has.
 #[test]
 fn offsets_of_the_group_stay() {

@@ -1,8 +1,8 @@
 //! The client programs of `examples/clients/kafka`, as `docs/countd/kafka-clients.md` shows them.
 
-use super::brokers::RealSetup;
-use super::{PARTITIONS, TOPIC_PARTITIONS};
+use super::{PARTITIONS, Setup, TOPIC_PARTITIONS};
 use crate::support::kafka::{Brokers, wait_until_counted, wait_until_published};
+use crate::support::stores::module;
 use crate::support::{dead_reasons, on_note, printed, run};
 use countint_tests::env::workspace;
 use countint_tests::{Client, Value, reply};
@@ -10,7 +10,7 @@ use std::process::Command;
 
 /// Runs a program. Returns its output.
 #[track_caller]
-fn program(setup: &RealSetup, arguments: &[&str], more: &[(&str, &str)]) -> String {
+fn program(setup: &Setup<Brokers>, arguments: &[&str], more: &[(&str, &str)]) -> String {
     let output = Command::new(workspace().join("examples/clients/kafka/run"))
         .args(arguments)
         .env("KAFKA_BROKERS", setup.brokers.addresses())
@@ -29,7 +29,7 @@ fn program(setup: &RealSetup, arguments: &[&str], more: &[(&str, &str)]) -> Stri
 #[test]
 #[ignore = "needs real brokers: scripts/test-kafka"]
 fn programs_in_java_and_python_feed_the_topic() {
-    let setup = RealSetup::start(Brokers::start(1, TOPIC_PARTITIONS), "");
+    let setup = Setup::on(Brokers::start(1, TOPIC_PARTITIONS), module(), "");
     assert_eq!(program(&setup, &["python-producer"], &[]), "sent 102");
     let compressions = ["none", "gzip", "snappy", "lz4", "zstd"];
     for compression in compressions {
@@ -50,7 +50,7 @@ fn programs_in_java_and_python_feed_the_topic() {
 #[test]
 #[ignore = "needs real brokers: scripts/test-kafka"]
 fn a_program_in_java_counts_the_topic_by_itself() {
-    let setup = RealSetup::start(Brokers::start(1, TOPIC_PARTITIONS), "");
+    let setup = Setup::on(Brokers::start(1, TOPIC_PARTITIONS), module(), "");
     let api = setup.api();
     let hot = |arguments: &[&str]| {
         let all = [&["hot"], arguments].concat();

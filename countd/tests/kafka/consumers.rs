@@ -3,7 +3,7 @@
 use super::{Setup, read, start};
 use crate::support::invariants::assert_invariants;
 use crate::support::kafka::Topic;
-use crate::support::stores::{TestStore, for_each_store, module};
+use crate::support::stores::{TestStore, for_each_store};
 use crate::support::workload::Random;
 use crate::support::{Countd, on_note};
 use std::thread;
@@ -37,7 +37,10 @@ fn produce_while(topic: &Topic, serving: &Countd, meanwhile: impl FnOnce()) {
 }
 
 fn records_count_once_when_consumers_are_killed(store: TestStore) {
-    let mut setup = Setup::with(store, "");
+    consumers_are_killed(Setup::with(store, ""));
+}
+
+pub(super) fn consumers_are_killed<B>(mut setup: Setup<B>) {
     let serving = setup.another("serve");
     let mut random = Random(11);
     let mut countd = std::mem::replace(
@@ -57,7 +60,10 @@ fn records_count_once_when_consumers_are_killed(store: TestStore) {
 }
 
 fn records_count_once_when_consumers_join_and_leave(store: TestStore) {
-    let setup = Setup::with(store, "");
+    consumers_join_and_leave(Setup::with(store, ""));
+}
+
+pub(super) fn consumers_join_and_leave<B>(setup: Setup<B>) {
     let serving = setup.another("serve");
     let mut random = Random(12);
     produce_while(&setup.topic, &serving, || {
@@ -76,10 +82,13 @@ fn records_count_once_when_consumers_join_and_leave(store: TestStore) {
     assert_invariants(&setup.store.server, &setup.config);
 }
 
-/// A zombie: it is woken after others have counted what it has read, and commits its batch.
 #[test]
 fn a_zombie_counts_nothing_twice() {
-    let setup = Setup::with(module(), "");
+    a_zombie_is_woken(Setup::start());
+}
+
+/// A zombie: it is woken after others have counted what it has read, and commits its batch.
+pub(super) fn a_zombie_is_woken<B>(setup: Setup<B>) {
     let serving = setup.another("serve");
     let zombie = setup.another("consume");
     let mut random = Random(13);
@@ -96,10 +105,13 @@ fn a_zombie_counts_nothing_twice() {
     assert_invariants(&setup.store.server, &setup.config);
 }
 
-/// Only the zombie is left: nobody has counted meanwhile.
 #[test]
 fn a_process_continues_after_a_pause() {
-    let setup = Setup::start();
+    the_only_process_is_paused(Setup::start());
+}
+
+/// Only the zombie is left: no other process has counted meanwhile.
+pub(super) fn the_only_process_is_paused<B>(setup: Setup<B>) {
     setup
         .topic
         .produce(&(0..500).map(|i| read(i % 20, i)).collect::<Vec<_>>());
@@ -115,4 +127,5 @@ fn a_process_continues_after_a_pause() {
         crate::support::dead_reasons(&setup.store.server, &setup.config).len(),
         0
     );
+    assert_invariants(&setup.store.server, &setup.config);
 }

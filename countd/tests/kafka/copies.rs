@@ -61,7 +61,7 @@ fn what_is_liked_while_brokers_are_away_is_copied_later() {
     let mut setup = Setup::start();
     like(&setup.api(), 0..20, 1);
     wait_until_published(&setup.store, PARTITIONS);
-    setup.mock.go_away();
+    setup.brokers.go_away();
     like(&setup.api(), 0..200, 2);
     for note in 0..200 {
         let api = setup.api();
@@ -71,7 +71,7 @@ fn what_is_liked_while_brokers_are_away_is_copied_later() {
     }
     // A process that is killed meanwhile forgets nothing.
     setup.countd.kill();
-    setup.mock.come_back();
+    setup.brokers.come_back();
     setup.countd.launch();
     wait_until_published(&setup.store, PARTITIONS);
     let first = (0..20).map(|note: u64| (note.to_string(), "1".to_owned()));

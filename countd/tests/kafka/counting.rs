@@ -2,7 +2,7 @@
 
 use super::{PARTITIONS, Setup, TOPIC_PARTITIONS, envelope, event, read};
 use crate::support::invariants::assert_invariants;
-use crate::support::kafka::Record;
+use crate::support::kafka::{Mock, Record};
 use crate::support::stores::{TestStore, for_each_store, module};
 use crate::support::{metric, on_note, with};
 use serde_json::json;
@@ -107,16 +107,7 @@ fn records_of_other_clients_are_counted(store: TestStore) {
 #[test]
 fn any_power_of_two_of_partitions_is_counted() {
     for partitions in [1, 16] {
-        let store = module();
-        let mock = crate::support::kafka::Mock::start(partitions);
-        let config = crate::support::kafka::config(&mock.addresses(), PARTITIONS, "");
-        let setup = Setup {
-            topic: mock.topic(),
-            countd: crate::support::Countd::start(&store.server, &config),
-            mock,
-            store,
-            config,
-        };
+        let setup = Setup::on(Mock::start(partitions), module(), "");
         setup
             .topic
             .produce(&(0..500).map(|i| read(i % 50, i)).collect::<Vec<_>>());

@@ -62,12 +62,12 @@ fn an_erasure_waits_while_brokers_are_away() {
     setup
         .topic
         .produce(&(0..500).map(|uid| read(1, uid)).collect::<Vec<_>>());
-    setup.mock.go_away();
+    setup.brokers.go_away();
     let entity = erase(&setup, "/entity/note/1");
     std::thread::sleep(Duration::from_millis(1_500));
     let waiting = job(&setup, &entity);
     assert_ne!(waiting["state"], "done", "{waiting}");
-    setup.mock.come_back();
+    setup.brokers.come_back();
     wait_until_done(&setup, &entity);
     setup.drain();
     assert_eq!(setup.api().counts(1)["read"], 0);

@@ -1,5 +1,5 @@
-//! A randomised test: clients act through the API and produce into the topic while brokers, countd and Redis are killed. `COUNTINT_SEED`
-//! chooses the seed, which is printed.
+//! A randomised test: clients act through the API and produce into the topic while brokers, countd and Redis are killed, and processes
+//! suspended, in random order. The seed is another one in each run, unless `COUNTINT_SEED` sets it, and is printed.
 
 use super::{PARTITIONS, TOPIC_PARTITIONS, read, start};
 use crate::support::invariants::assert_invariants;
@@ -23,12 +23,58 @@ const SIZE: WorkloadSize = WorkloadSize {
     erasures: 2,
 };
 const LIMITS: &str = "[limits]\nuser = { per_second = 100000, burst = 1000000 }\n";
-/// The number of kills.
-const KILLS: u64 = 16;
+/// The commands of the processes.
+const COMMANDS: [&str; 3] = ["serve", "consume", "all"];
+
+/// What is killed. Processes are numbered as in [`COMMANDS`].
+#[derive(Clone, Copy, Debug)]
+enum Kill {
+    /// A process.
+    Process(usize),
+    /// A process is suspended beyond its session timeout, and resumed.
+    Suspend(usize),
+    /// One of the three brokers, which leads some partitions.
+    Broker(usize),
+    /// Two of the three brokers at once. Without them nothing can be appended.
+    TwoBrokers,
+    /// Redis.
+    Redis,
+}
+
+/// Every process, every broker and Redis, so that no run leaves one out.
+const KILLS: [Kill; 16] = [
+    Kill::Process(0),
+    Kill::Process(0),
+    Kill::Process(1),
+    Kill::Process(1),
+    Kill::Process(2),
+    Kill::Process(2),
+    Kill::Suspend(0),
+    Kill::Suspend(1),
+    Kill::Suspend(1),
+    Kill::Suspend(2),
+    Kill::Broker(0),
+    Kill::Broker(1),
+    Kill::Broker(2),
+    Kill::TwoBrokers,
+    Kill::Redis,
+    Kill::Redis,
+];
+
+/// [`KILLS`] in random order: a Fisher-Yates shuffle.
+fn shuffled(random: &mut Random) -> [Kill; KILLS.len()] {
+    let mut kills = KILLS;
+    for last in (1..kills.len()).rev() {
+        kills.swap(last, random.below(last as u64 + 1) as usize);
+    }
+    kills
+}
 
 fn seed() -> u64 {
-    let seed = std::env::var("COUNTINT_SEED").ok();
-    seed.map_or(1, |seed| seed.parse().expect("COUNTINT_SEED is a number"))
+    match std::env::var("COUNTINT_SEED") {
+        Ok(seed) => seed.parse().expect("COUNTINT_SEED is a number"),
+        Err(_) => fastrand::u64(..1_000_000),
+    }
 }
 
 /// Produces reads until it is stopped, as another client and through the API without idempotency keys. Their number is that of the records.
@@ -60,7 +106,7 @@ fn everything_counts_once_whatever_is_killed() {
         config(&addresses, PARTITIONS, "timeout_ms = 3000"),
         workload::metrics()
     );
-    let mut processes = ["serve", "consume", "all"].map(|command| start(&store, config, command));
+    let mut processes = COMMANDS.map(|command| start(&store, config, command));
     let apis = [processes[0].api(), processes[2].api()];
     let (topic, stop) = (brokers.topic(), AtomicBool::new(false));
     let mut model = Model::default();
@@ -103,7 +149,7 @@ fn everything_counts_once_whatever_is_killed() {
     assert_eq!(printed(&run(&store.server, config, &["dead", "list"])), "");
 }
 
-/// Kills something at random points of the progress of the clients, and starts it again.
+/// Kills everything of [`KILLS`] at random points of the progress of the clients, and starts it again.
 fn kill(
     random: &mut Random,
     progress: &Progress,
@@ -111,39 +157,48 @@ fn kill(
     processes: &mut [Countd; 3],
     mut kill_redis: impl FnMut(),
 ) {
-    let slice = SIZE.total() / KILLS;
-    for kill in 0..KILLS {
-        progress.wait_for(kill * slice + random.below(slice));
-        let what = random.below(8);
-        eprintln!(
-            "kill {kill}: {}",
-            ["countd", "broker", "Redis"][[0, 0, 0, 1, 1, 1, 1, 2][what as usize]]
-        );
-        match what {
-            process @ 0..=2 => {
-                let process = &mut processes[process as usize];
+    let kills = shuffled(random);
+    let single = kills.iter().filter_map(|kill| match kill {
+        Kill::Broker(node) => Some(*node),
+        _ => None,
+    });
+    let single: Vec<usize> = single.collect();
+    // The active controller moves only when its broker or both others are killed. Each broker is killed alone, and the pair are the two
+    // whose single kills come last, so one of these kills hits the active controller in any order.
+    let pair = [single[1], single[2]];
+    let slice = SIZE.total() / kills.len() as u64;
+    for (number, kill) in (0..).zip(kills) {
+        progress.wait_for(number * slice + random.below(slice));
+        eprintln!("kill {number}: {kill:?}");
+        match kill {
+            Kill::Process(process) => {
+                let process = &mut processes[process];
                 process.kill();
                 thread::sleep(Duration::from_millis(random.below(800)));
                 process.launch();
             }
-            // The leader of some partitions, and perhaps the active controller.
-            3..=5 => {
-                let node = random.below(3) as usize;
+            // Beyond its session timeout of 500 ms, others read its partitions. Its clients wait, and repeat requests that fail.
+            Kill::Suspend(process) => {
+                let process = &processes[process];
+                process.suspend();
+                thread::sleep(Duration::from_millis(1_000 + random.below(1_000)));
+                process.resume();
+            }
+            Kill::Broker(node) => {
                 brokers.kill(node);
                 thread::sleep(Duration::from_millis(random.below(3_000)));
                 brokers.launch(node);
             }
-            // Without a majority: nothing can be produced for a moment.
-            6 => {
-                let node = random.below(3) as usize;
-                let other = (node + 1) % brokers.len();
-                brokers.kill(node);
-                brokers.kill(other);
+            Kill::TwoBrokers => {
+                for node in pair {
+                    brokers.kill(node);
+                }
                 thread::sleep(Duration::from_millis(random.below(3_000)));
+                let [node, other] = pair;
                 brokers.spawn(node);
                 brokers.launch(other);
             }
-            _ => kill_redis(),
+            Kill::Redis => kill_redis(),
         }
     }
 }

@@ -1,7 +1,6 @@
 //! Kafka as the log: each record of the topic counts exactly once, whatever the brokers, the committed offsets, the processes and Redis do.
 //! Most tests use librdkafka's mock cluster. Those with real brokers are ignored unless `scripts/test-kafka` runs them.
 
-mod brokers;
 mod check;
 mod clients;
 mod consumers;
@@ -20,9 +19,10 @@ mod redis;
 mod retention;
 mod security;
 mod settings;
+mod three_brokers;
 mod topics;
 
-use crate::support::kafka::{Mock, Record, Topic, config, expected, wait_until_counted};
+use crate::support::kafka::{Cluster, Mock, Record, Topic, config, expected, wait_until_counted};
 use crate::support::stores::{TestStore, module};
 use crate::support::{Api, Countd, Settings, set_schema, wait_until_drained};
 use countint_tests::wait_until;
@@ -34,10 +34,10 @@ const PARTITIONS: u16 = 16;
 /// The number of partitions of the topic.
 const TOPIC_PARTITIONS: i32 = 4;
 
-/// A mock cluster, Redis, and one `countd all`.
-pub(crate) struct Setup {
+/// Brokers, Redis, and one `countd all`. The brokers are a mock cluster unless a test needs real ones.
+pub(crate) struct Setup<B = Mock> {
     pub(crate) topic: Topic,
-    mock: Mock,
+    brokers: B,
     countd: Countd,
     pub(crate) store: TestStore,
     pub(crate) config: String,
@@ -50,17 +50,25 @@ impl Setup {
 
     /// With further lines of the section `[kafka]`.
     pub(crate) fn with(store: TestStore, more: &str) -> Setup {
-        let mock = Mock::start(TOPIC_PARTITIONS);
-        let config = config(&mock.addresses(), PARTITIONS, more);
+        Setup::on(Mock::start(TOPIC_PARTITIONS), store, more)
+    }
+}
+
+impl<B: Cluster> Setup<B> {
+    /// On these brokers, which have the topic.
+    fn on(brokers: B, store: TestStore, more: &str) -> Setup<B> {
+        let config = config(&brokers.addresses(), PARTITIONS, more);
         Setup {
-            topic: mock.topic(),
-            countd: Countd::start(&store.server, &config),
-            mock,
+            topic: brokers.topic(),
+            countd: start(&store, &config, "all"),
+            brokers,
             store,
             config,
         }
     }
+}
 
+impl<B> Setup<B> {
     pub(crate) fn api(&self) -> Api {
         self.countd.api()
     }
@@ -68,6 +76,12 @@ impl Setup {
     /// Another process of the same data.
     pub(crate) fn another(&self, command: &'static str) -> Countd {
         start(&self.store, &self.config, command)
+    }
+
+    /// Produces 400 reads of 40 notes.
+    fn produce(&self, round: u64) {
+        let records: Vec<_> = (0..400).map(|i| read(i % 40, round * 1000 + i)).collect();
+        self.topic.produce(&records);
     }
 
     /// Waits until all records and entries are counted. Returns the records.

@@ -22,7 +22,7 @@ fn repeatable_actions_are_refused_while_brokers_are_away() {
     let setup = Setup::with(module(), TIMEOUT);
     let api = setup.api();
     api.act("read", on_note(1, 1));
-    setup.mock.go_away();
+    setup.brokers.go_away();
     assert_refused(&api);
     // Events, and lines of a batch. The likes among them go on.
     let (_, comment) = super::envelope("e-1", 1);
@@ -55,7 +55,7 @@ fn repeatable_actions_are_refused_while_brokers_are_away() {
     );
     assert_eq!(api.get("/readyz").0, 200);
     assert!(metric(&api, "countd_kafka_produce_errors_total") > 0);
-    setup.mock.come_back();
+    setup.brokers.come_back();
     wait_until("reads are accepted again", || {
         api.post("/action/read", &on_note(4, 1)).0 == 200
     });
@@ -74,9 +74,9 @@ fn counting_goes_on_when_brokers_are_back() {
     for round in 0..3 {
         let records: Vec<_> = (0..1_000).map(|i| read(i % 50, round)).collect();
         setup.topic.produce(&records);
-        setup.mock.go_away();
+        setup.brokers.go_away();
         std::thread::sleep(std::time::Duration::from_millis(300));
-        setup.mock.come_back();
+        setup.brokers.come_back();
     }
     setup.topic.produce(&[event(1, &json!({}))]);
     setup.assert_exact();

@@ -1,6 +1,5 @@
 //! `countd rebuild` from the topic: counters that nothing else has are computed again from its records and from the copies of streams.
 
-use super::brokers::RealSetup;
 use super::{PARTITIONS, Setup, TOPIC_PARTITIONS, envelope, event, read};
 use crate::reconcile::setup::forge;
 use crate::replay::setup::{READ, corrections, leftovers, rebuild};
@@ -251,7 +250,7 @@ fn rebuilds_under_load_change_wrong_counters_only() {
     let setup = Setup::with(module(), METRICS);
     act(&setup, 0);
     let (api, stop) = (setup.api(), AtomicBool::new(false));
-    let (brokers, mut forged) = (setup.mock.addresses(), 0);
+    let (brokers, mut forged) = (setup.brokers.addresses(), 0);
     thread::scope(|scope| {
         scope.spawn(|| load(&brokers, &api, 1_000, &stop));
         for step in 0..3_u64 {
@@ -358,7 +357,7 @@ fn a_rebuild_begins_with_a_baseline() {
 #[ignore = "needs real brokers: scripts/test-kafka"]
 fn removed_records_are_refused_with_their_number() {
     let brokers = Brokers::start(1, TOPIC_PARTITIONS);
-    let setup = RealSetup::start(brokers, "");
+    let setup = Setup::on(brokers, module(), "");
     setup.produce(1);
     setup.assert_exact();
     forge(&setup.store, "note:5", READ, 1_000);

@@ -100,7 +100,7 @@ fn entries_that_were_trimmed_before_they_were_copied_are_missed_by_no_rebuild() 
     let mut setup = Setup::with(module(), METRICS);
     comment(&setup, 0..20);
     wait_until_published(&setup.store, PARTITIONS);
-    setup.mock.go_away();
+    setup.brokers.go_away();
     let api = setup.api();
     for uid in 0..3 {
         api.ok(api.post("/action/comment", &on_note(3, uid)));
@@ -122,7 +122,7 @@ fn entries_that_were_trimmed_before_they_were_copied_are_missed_by_no_rebuild() 
     });
     setup.countd.kill();
     client.ok(&format!("XTRIM {} MAXLEN 0", setup.store.log(partition)));
-    setup.mock.come_back();
+    setup.brokers.come_back();
     assert_refused(
         &setup,
         &EARLIEST,
@@ -145,13 +145,7 @@ fn data_that_was_counted_in_streams_needs_a_younger_baseline() {
         countd.api().act("comment", on_note(note, 1));
     }
     countd.kill();
-    let mut setup = Setup {
-        topic: mock.topic(),
-        countd: start(&store, &config, "all"),
-        mock,
-        store,
-        config,
-    };
+    let mut setup = Setup::on(mock, store, METRICS);
     comment(&setup, 0..20);
     assert_refused(
         &setup,

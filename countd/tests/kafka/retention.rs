@@ -1,15 +1,15 @@
 //! Records that the topic has removed before they were counted. Kafka's `DeleteRecords` removes them as retention does.
 
-use super::brokers::RealSetup;
-use super::{TOPIC_PARTITIONS, assert_equals_records, read, wait_for_metric};
+use super::{Setup, TOPIC_PARTITIONS, assert_equals_records, read, wait_for_metric};
 use crate::support::kafka::{Brokers, Record, wait_until_counted};
+use crate::support::stores::module;
 use crate::support::{metric, on_note};
 use countint_tests::wait_until;
 
 const LOST: &str = "countd_kafka_lost_records_total";
 
 /// Waits until the positions of all partitions are at the end, also of those without records: these advance every two seconds.
-fn wait_until_published_offsets(setup: &RealSetup) {
+fn wait_until_published_offsets(setup: &Setup<Brokers>) {
     let ends: Vec<i64> = setup
         .topic
         .watermarks()
@@ -23,7 +23,7 @@ fn wait_until_published_offsets(setup: &RealSetup) {
 
 /// Counts some records, and produces others while no process runs. The first of these are removed in one partition: returns their number,
 /// and the records that can be counted.
-fn lose_records(setup: &mut RealSetup) -> (u64, Vec<Record>) {
+fn lose_records(setup: &mut Setup<Brokers>) -> (u64, Vec<Record>) {
     setup.produce(1);
     setup.assert_exact();
     wait_until_published_offsets(setup);
@@ -45,7 +45,7 @@ fn lose_records(setup: &mut RealSetup) -> (u64, Vec<Record>) {
 #[ignore = "needs real brokers: scripts/test-kafka"]
 fn counting_stops_if_records_were_removed_before_they_were_counted() {
     let brokers = Brokers::start(1, TOPIC_PARTITIONS);
-    let mut setup = RealSetup::start(brokers, "");
+    let mut setup = Setup::on(brokers, module(), "");
     let (lost, _) = lose_records(&mut setup);
     setup.countd.launch();
     let api = setup.api();
@@ -76,7 +76,7 @@ fn counting_stops_if_records_were_removed_before_they_were_counted() {
 #[ignore = "needs real brokers: scripts/test-kafka"]
 fn removed_records_are_skipped_if_configured() {
     let brokers = Brokers::start(1, TOPIC_PARTITIONS);
-    let mut setup = RealSetup::start(brokers, "lost_records = \"skip\"");
+    let mut setup = Setup::on(brokers, module(), "lost_records = \"skip\"");
     let (lost, countable) = lose_records(&mut setup);
     setup.countd.launch();
     let api = setup.api();
@@ -92,7 +92,7 @@ fn removed_records_are_skipped_if_configured() {
 #[ignore = "needs real brokers: scripts/test-kafka"]
 fn counted_records_may_be_removed() {
     let brokers = Brokers::start(1, TOPIC_PARTITIONS);
-    let mut setup = RealSetup::start(brokers, "");
+    let mut setup = Setup::on(brokers, module(), "");
     setup.produce(1);
     setup.assert_exact();
     wait_until_published_offsets(&setup);

@@ -1,7 +1,6 @@
 //! TLS, SASL and ACLs.
 
-use super::brokers::RealSetup;
-use super::{PARTITIONS, TOPIC_PARTITIONS, start};
+use super::{PARTITIONS, Setup, TOPIC_PARTITIONS, start};
 use crate::support::kafka::{Brokers, PASSWORD, Security, TOPIC, USER, config};
 use crate::support::stores::module;
 use crate::support::{on_note, run};
@@ -29,7 +28,7 @@ fn a_user_with_the_documented_acls_produces_and_consumes_over_tls() {
     let brokers = Brokers::with(1, TOPIC_PARTITIONS, Security::Sasl);
     permit(&brokers);
     let more = properties(&brokers, PASSWORD);
-    let setup = RealSetup::start(brokers, &more);
+    let setup = Setup::on(brokers, module(), &more);
     setup.produce(1);
     for note in 0..40 {
         setup.api().act("read", on_note(note, 1));

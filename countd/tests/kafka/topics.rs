@@ -1,6 +1,5 @@
 //! The topic: its partitions, its identity, and what is refused.
 
-use super::brokers::RealSetup;
 use super::{PARTITIONS, Setup, TOPIC_PARTITIONS, read, start};
 use crate::support::kafka::{Brokers, Mock, TOPIC, config};
 use crate::support::stores::module;
@@ -55,11 +54,30 @@ fn a_topic_of_another_cluster_is_refused() {
     assert_eq!(setup.api().counts(1)["read"], 2);
 }
 
+/// Brokers older than Kafka 2.8 have no IDs of topics. When they are upgraded, the ID is recorded, and another topic is refused.
+#[test]
+fn the_id_of_a_topic_is_recorded_when_its_brokers_are_upgraded() {
+    let brokers = Mock::without_topic_ids(TOPIC_PARTITIONS);
+    let mut setup = Setup::on(brokers, module(), "");
+    setup.produce(1);
+    setup.assert_exact();
+    setup.countd.kill();
+    setup.brokers.upgrade();
+    setup.countd.launch();
+    setup.produce(2);
+    setup.assert_exact();
+    setup.countd.kill();
+    let other = Mock::start(TOPIC_PARTITIONS);
+    let config = config(&other.addresses(), PARTITIONS, "");
+    let error = refused(&setup.store.server, &config);
+    assert!(error.contains(TOPIC), "{error}");
+}
+
 #[test]
 #[ignore = "needs real brokers: scripts/test-kafka"]
 fn a_re_created_topic_is_refused() {
     let brokers = Brokers::start(1, TOPIC_PARTITIONS);
-    let mut setup = RealSetup::start(brokers, "");
+    let mut setup = Setup::on(brokers, module(), "");
     setup.produce(1);
     setup.assert_exact();
     setup.countd.kill();
@@ -76,7 +94,7 @@ fn a_re_created_topic_is_refused() {
 #[ignore = "needs real brokers: scripts/test-kafka"]
 fn a_topic_that_is_re_created_under_a_process_is_not_counted() {
     let brokers = Brokers::start(1, TOPIC_PARTITIONS);
-    let setup = RealSetup::start(brokers, "");
+    let setup = Setup::on(brokers, module(), "");
     setup.produce(1);
     setup.assert_exact();
     let before = setup.api().counts(7);
@@ -96,7 +114,7 @@ fn a_topic_that_is_re_created_under_a_process_is_not_counted() {
 #[ignore = "needs real brokers: scripts/test-kafka"]
 fn a_topic_that_grows_is_refused() {
     let brokers = Brokers::start(1, TOPIC_PARTITIONS);
-    let mut setup = RealSetup::start(brokers, "");
+    let mut setup = Setup::on(brokers, module(), "");
     setup.produce(1);
     setup.assert_exact();
     setup.countd.kill();
@@ -117,15 +135,7 @@ fn data_with_streams_continues_with_a_topic() {
         countd.api().act("like", crate::support::on_note(note, 1));
     }
     countd.kill();
-    let mock = Mock::start(TOPIC_PARTITIONS);
-    let config = config(&mock.addresses(), PARTITIONS, "");
-    let setup = Setup {
-        topic: mock.topic(),
-        countd: start(&store, &config, "all"),
-        mock,
-        store,
-        config,
-    };
+    let setup = Setup::on(Mock::start(TOPIC_PARTITIONS), store, "");
     for note in 0..30 {
         setup.api().act("read", crate::support::on_note(note, 1));
     }

@@ -115,11 +115,6 @@ impl Brokers {
         Topic::new(&self.internal_addresses(), &[])
     }
 
-    /// The number of nodes.
-    pub fn len(&self) -> usize {
-        self.nodes.len()
-    }
-
     /// Kills a node with SIGKILL.
     pub fn kill(&mut self, node: usize) {
         if let Some(mut process) = self.processes[node].take() {

@@ -5,9 +5,14 @@ use super::names::TOPIC;
 use super::topic::Topic;
 use rdkafka::mocking::MockCluster;
 use rdkafka::producer::DefaultProducerContext;
+use rdkafka::types::RDKafkaApiKey;
 
 /// The number of brokers.
 const BROKERS: i32 = 3;
+/// The last version of the request Metadata whose responses have no IDs of topics.
+const METADATA_WITHOUT_IDS: i16 = 9;
+/// A version of the request Metadata whose responses have IDs of topics.
+const METADATA_WITH_IDS: i16 = 12;
 
 /// A mock cluster with the topic of the tests.
 pub struct Mock {
@@ -22,6 +27,24 @@ impl Mock {
             .create_topic(TOPIC, partitions, BROKERS)
             .expect("a topic");
         Mock { cluster }
+    }
+
+    /// A cluster whose brokers have no IDs of topics, as before Kafka 2.8.
+    pub fn without_topic_ids(partitions: i32) -> Mock {
+        let mock = Mock::start(partitions);
+        mock.set_metadata_version(METADATA_WITHOUT_IDS);
+        mock
+    }
+
+    /// Gives the brokers IDs of topics, as an upgrade does. Clients see them after their next connection.
+    pub fn upgrade(&self) {
+        self.set_metadata_version(METADATA_WITH_IDS);
+    }
+
+    fn set_metadata_version(&self, max: i16) {
+        self.cluster
+            .apiversion(RDKafkaApiKey::Metadata, Some(0), Some(max))
+            .expect("a version");
     }
 
     /// The addresses of its brokers, separated by commas.

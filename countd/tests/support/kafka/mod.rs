@@ -1,6 +1,7 @@
 //! Kafka for the tests: librdkafka's mock cluster in the test process, real brokers as processes, and a topic as another client sees it.
 
 mod brokers;
+mod cluster;
 mod counted;
 mod expected;
 mod mock;
@@ -9,6 +10,7 @@ mod programs;
 mod topic;
 
 pub use brokers::{Brokers, PASSWORD, Security, USER};
+pub use cluster::Cluster;
 pub use counted::{copies, wait_until_counted, wait_until_published};
 pub use expected::expected;
 pub use mock::Mock;
