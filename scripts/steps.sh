@@ -60,6 +60,38 @@ cargo_test() {
     return "$status"
 }
 
+LANE=           # the process of the lane
+LANE_DIR=
+
+# start_lane FUNCTION: runs steps beside those that follow. They must not use the same thing, such as a port.
+start_lane() {
+    LANE_DIR=$(mktemp -d)
+    run_lane "$1" >"$LANE_DIR/output" 2>&1 </dev/null &
+    LANE=$!
+}
+
+run_lane() {
+    SUMMARY=() FAILED='' NOT_RUN='' FAILURES=()
+    "$1"
+    printf '%s\n' "${SUMMARY[@]}" >"$LANE_DIR/summary"
+    printf '%s\n' "${FAILURES[@]}" >"$LANE_DIR/failures"
+    [[ -z $FAILED ]] || touch "$LANE_DIR/failed"
+    [[ -z $NOT_RUN ]] || touch "$LANE_DIR/not-run"
+}
+
+# end_lane: waits for the steps of the lane, prints their output, and adds their results to the summary.
+end_lane() {
+    local line
+    # The lane itself fails only if its results are not known.
+    wait "$LANE" || FAILED=yes
+    cat "$LANE_DIR/output"
+    while read -r line; do [[ -z $line ]] || SUMMARY+=("$line"); done <"$LANE_DIR/summary"
+    while read -r line; do [[ -z $line ]] || FAILURES+=("$line"); done <"$LANE_DIR/failures"
+    [[ ! -e $LANE_DIR/failed ]] || FAILED=yes
+    [[ ! -e $LANE_DIR/not-run ]] || NOT_RUN=yes
+    rm -rf "$LANE_DIR"
+}
+
 # Prints the summary, and ends the script.
 finish() {
     local log
