@@ -39,14 +39,22 @@ pub(super) enum Outcome {
 impl Erasure {
     /// Records which servers there are when a pass begins.
     pub(super) async fn begin_pass(&self, lease: &mut Lease) -> Result<(), Problem> {
-        lease.job.progress.servers = run_ids(&self.store).await?;
+        lease.job.progress.servers = self.servers().await?;
         Ok(())
     }
 
-    /// Whether a server was restarted or replaced since the pass began. It may have lost its last writes, so that what the pass has
-    /// removed from it is there again.
-    pub(super) async fn may_have_lost_writes(&self, lease: &Lease) -> Result<bool, Problem> {
-        Ok(run_ids(&self.store).await? != lease.job.progress.servers)
+    /// Whether a server was restarted or replaced since the pass began: it may have lost its last writes, so that what the pass has
+    /// removed from it is there again. Or an entity was split or merged: facts may have moved to where the pass had been.
+    pub(super) async fn has_to_repeat(&self, lease: &Lease) -> Result<bool, Problem> {
+        Ok(self.servers().await? != lease.job.progress.servers)
+    }
+
+    /// The run IDs of all servers, and the epoch of the layout if entities can be split.
+    async fn servers(&self) -> Result<Vec<String>, Problem> {
+        let mut servers = run_ids(&self.store).await?;
+        let layout = self.store.layout();
+        servers.extend(layout.can_split.then(|| format!("epoch:{}", layout.epoch)));
+        Ok(servers)
     }
 
     pub fn new(config: Arc<Config>, store: Store, topic: Option<Topic>) -> Erasure {

@@ -86,8 +86,9 @@ impl Erasure {
                 }
                 // The step before may have been the last of an earlier attempt.
                 _ => {
-                    // In a cluster, logs of other partitions have changes of facts of their users.
-                    let (partitions, reason) = match self.store.keys().tagged() {
+                    // In a cluster, logs of other partitions have changes of facts of their users. Those of shards are elsewhere, too.
+                    let is_everywhere = self.store.keys().tagged() || self.store.layout().can_split;
+                    let (partitions, reason) = match is_everywhere {
                         true => (self.all_partitions(), self.drain(lease).await?),
                         false => (
                             vec![partition],
@@ -104,7 +105,7 @@ impl Erasure {
                     }
                     self.remove_dead_letters(lease).await?;
                     self.remove_notes(entity).await?;
-                    if !self.may_have_lost_writes(lease).await? {
+                    if !self.has_to_repeat(lease).await? {
                         return Ok(Outcome::Done);
                     }
                     ""

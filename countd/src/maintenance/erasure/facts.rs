@@ -5,7 +5,6 @@ use crate::domain::config::Metric;
 use crate::domain::error::{Problem, StoreError};
 use crate::domain::ids::{Entity, Id, Name};
 use crate::domain::op::Op;
-use crate::domain::split::{base_of, is_shard};
 use crate::facts::{Fact, SplitFacts};
 use crate::ingest::actions::Action;
 use crate::maintenance::jobs::Lease;
@@ -91,7 +90,7 @@ impl Erasure {
         let splits = SplitFacts::new(self.store.keys(), self.facts.clone());
         for (name, entity) in candidates {
             // What an earlier split has left is no set.
-            if is_shard(entity) && layout.split_of(&base_of(entity)).is_none() {
+            if layout.is_former_shard(&entity.etype, &entity.eid) {
                 continue;
             }
             let Some((name, metric)) = self.catalog.config.metrics.get(name.as_str()) else {

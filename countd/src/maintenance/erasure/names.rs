@@ -1,6 +1,7 @@
 //! Whether a payload names an entity or a user.
 
 use crate::domain::ids::Entity;
+use crate::domain::split::Shard;
 use crate::maintenance::jobs::Target;
 use serde_json::Value;
 
@@ -48,9 +49,15 @@ pub fn is_id(value: &Value, id: &str) -> bool {
     }
 }
 
+/// Whether a JSON value is the ID of this entity, or of a shard that it has or had.
+fn is_entity(value: &Value, eid: &str) -> bool {
+    let is_shard = |text| Shard::parse(text).is_some_and(|(base, _)| base.as_str() == eid);
+    is_id(value, eid) || value.as_str().is_some_and(is_shard)
+}
+
 /// Whether a change of a fact (user, metric, type and ID of the entity) is one on this entity.
 pub fn is_on(rev: &Value, etype: &str, eid: &str) -> bool {
-    rev[2] == etype && is_id(&rev[3], eid)
+    rev[2] == etype && is_entity(&rev[3], eid)
 }
 
 /// Whether the payload of an entry names a target.
@@ -62,7 +69,7 @@ pub fn names(target: &Target, payload: &[u8]) -> bool {
                 return false;
             };
             let is = |etype_field: &str, eid_field: &str| {
-                value[etype_field] == etype.as_str() && is_id(&value[eid_field], eid.as_str())
+                value[etype_field] == etype.as_str() && is_entity(&value[eid_field], eid.as_str())
             };
             let revs = value["revs"].as_array().into_iter().flatten();
             let mut revs = revs.filter(|rev| is_on(rev, etype.as_str(), eid.as_str()));
@@ -101,6 +108,8 @@ mod tests {
         for payload in [
             r#"{"etype":"note","eid":"7","metric":"like"}"#,
             r#"{"etype":"note","eid":7}"#,
+            // A shard.
+            r#"{"etype":"note","eid":"7~12.3","metric":"like"}"#,
             r#"{"aggregate_type":"note","aggregate_id":7}"#,
             r#"{"revs":[["1","like","note","8",1,5],["1","like","note","7",1,5]]}"#,
         ] {
@@ -110,6 +119,7 @@ mod tests {
             "",
             "{",
             r#"{"etype":"post","eid":"7"}"#,
+            r#"{"etype":"note","eid":"77~12.3"}"#,
             r#"{"etype":"note","eid":"8","uid":"7"}"#,
         ] {
             assert!(!names(&target, payload.as_bytes()), "{payload}");

@@ -10,7 +10,7 @@ use crate::maintenance::jobs::Lease;
 
 impl Erasure {
     /// Erases a user. A pass that finds no fact, no entity of the user and no changed counter, and during which no server was restarted or
-    /// replaced, is the last one. There are at least two: a key can move while keys are scanned.
+    /// replaced and no entity was split or merged, is the last one. There are at least two: a key can move while keys are scanned.
     pub(super) async fn erase_user(&self, lease: &mut Lease, uid: &Id) -> Result<Outcome, Problem> {
         let etype = Name::new(USER).map_err(|error| StoreError::Unexpected(error.to_string()))?;
         let user = Entity {
@@ -78,7 +78,7 @@ impl Erasure {
                         let reason = "an adoption converts the data";
                         return Ok(Outcome::Waiting(reason.to_owned()));
                     }
-                    lease.job.progress.is_dirty |= self.may_have_lost_writes(lease).await?;
+                    lease.job.progress.is_dirty |= self.has_to_repeat(lease).await?;
                     if !lease.job.progress.is_dirty {
                         self.remove_sums(uid).await?;
                         return Ok(Outcome::Done);

@@ -90,7 +90,7 @@ pub struct Progress {
     pub is_dirty: bool,
     /// Where the scan of each server continues: its run ID, and the cursor or `done`.
     pub scan: HashMap<String, String>,
-    /// The run IDs of all servers when the pass began.
+    /// The run IDs of all servers when the pass began, and the epoch of the layout if entities can be split.
     pub servers: Vec<String>,
     /// What the counters were when the pass began.
     pub expected: Vec<String>,
