@@ -1,5 +1,5 @@
 //! The counts of split entities in the answers to actions: the counter that the action has changed, and those of the other places, which
-//! are read at most once in `hot.cache_ms`.
+//! are read at most once in `hot.cache_ms`, or in 100 ms.
 
 use super::actions::Actions;
 use crate::domain::error::{Problem, StoreError};
@@ -12,10 +12,13 @@ use crate::redis::script::{CounterBackend, ScriptTemplate};
 use redis::FromRedisValue;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 static COUNT: ScriptTemplate = ScriptTemplate::reading(&[include_str!("../lua/split_count.lua")]);
 
+/// How long counters are remembered if `hot.cache_ms` is 0. An entity that is split has more actions than one core executes: if each of them
+/// read the counters of all places, nothing would be gained.
+const LIFETIME: Duration = Duration::from_millis(100);
 /// The number of counters of split entities that a process remembers.
 const MAX_KNOWN: usize = 10_000;
 
@@ -57,7 +60,7 @@ impl Actions {
         call
     }
 
-    /// The count of a split entity, of which one counter is known: that of the base (place 0), or of a shard.
+    /// The count of a split entity. One counter may be known: that of the base (place 0), or of a shard.
     ///
     /// # Errors
     /// Redis failed.
@@ -65,14 +68,16 @@ impl Actions {
         &self,
         (base, metric): (&Entity, &Name),
         state: &SplitState,
-        (place, count): (usize, u64),
+        known: Option<(usize, u64)>,
     ) -> Result<u64, Problem> {
+        let Some((place, count)) = known else {
+            return Ok(self.counts((base, metric), state).await?.iter().sum());
+        };
         let key = (base.clone(), metric.clone());
-        let lifetime = self.catalog.config.hot.cache();
+        let lifetime = self.catalog.config.hot.cache().unwrap_or(LIFETIME);
         let known = self.totals.with(|all| all.get(&key).cloned());
         let fresh = known.filter(|known| {
-            known.generation == state.generation
-                && lifetime.is_some_and(|lifetime| known.read_at.elapsed() < lifetime)
+            known.generation == state.generation && known.read_at.elapsed() < lifetime
         });
         let counts = match fresh {
             Some(known) => known.counts,

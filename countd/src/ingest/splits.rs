@@ -216,7 +216,8 @@ impl Actions {
         join_all(each).await.into_iter().flatten().collect()
     }
 
-    /// The outcome with the count of the whole entity. `shard` is where the action was executed; `None` for the base.
+    /// The outcome with the count of the whole entity. `shard` is where the action was executed; `None` for the base. The answer to an earlier
+    /// attempt gets the count that the entity has now: the stored one is that of one place, or of the entity before it was split.
     async fn with_total(
         &self,
         outcome: ActionOutcome,
@@ -224,11 +225,12 @@ impl Actions {
         state: &SplitState,
         shard: Option<Shard>,
     ) -> ActionOutcome {
-        let Some(count) = outcome.count.filter(|_| !outcome.replayed) else {
+        let Some(count) = outcome.count else {
             return outcome;
         };
         let place = shard.map_or(0, |shard| usize::from(shard.number) + 1);
-        let total = self.total(of, state, (place, count)).await;
+        let known = (!outcome.replayed).then_some((place, count));
+        let total = self.total(of, state, known).await;
         ActionOutcome {
             // The action was executed, whether or not the other counters can be read now.
             count: total.ok(),

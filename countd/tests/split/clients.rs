@@ -22,6 +22,15 @@ pub struct Done {
     pub actions: u64,
 }
 
+/// Lets the clients stop, also when the test panics: it would wait for them.
+pub struct StopOnDrop<'s>(pub &'s AtomicBool);
+
+impl Drop for StopOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
 /// Acts until `stop` turns true.
 pub fn act(apis: &[Api], client: u64, stop: &AtomicBool) -> Done {
     let mut random = Random(client + 1);

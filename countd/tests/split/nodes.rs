@@ -1,6 +1,6 @@
 //! Shards on several nodes of a cluster, while slots move and a node is killed.
 
-use super::clients::{Done, act};
+use super::clients::{Done, StopOnDrop, act};
 use super::{AUTHOR, CONFIG, assert_likes, merge};
 use crate::cluster::move_slots;
 use crate::support::invariants::assert_invariants_of_all;
@@ -8,12 +8,12 @@ use crate::support::{Countd, Settings, printed, run, set_schema, wait_until_all_
 use countint_tests::{Cluster, reply};
 use serde_json::json;
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::thread;
 
 #[test]
 fn shards_are_on_several_nodes() {
-    let mut cluster = Cluster::start();
+    let mut cluster = Cluster::with(|builder| builder.append_only(true));
     set_schema(&cluster.nodes[1], CONFIG);
     let settings = |command| Settings {
         command,
@@ -30,13 +30,14 @@ fn shards_are_on_several_nodes() {
         let clients: Vec<_> = (0..4)
             .map(|client| scope.spawn(move || act(apis, client, stop)))
             .collect();
+        let running = StopOnDrop(stop);
         printed(&run(&cluster.nodes[1], CONFIG, &split));
         move_slots(&cluster, "1000");
         merge(&cluster.nodes[1]);
         printed(&run(&cluster.nodes[1], CONFIG, &split));
         cluster.nodes[0].kill();
         cluster.nodes[0].start_again();
-        stop.store(true, Ordering::SeqCst);
+        drop(running);
         clients
             .into_iter()
             .map(|client| client.join().expect("a client"))

@@ -26,7 +26,7 @@ fn an_entity_with_too_many_writes_is_split() {
     let store = module();
     let config = CONFIG.replace(
         "[hot]\n",
-        "[hot]\nmin_rate = 1\nsplit_rate = 1\nsplit_shards = 8\n",
+        "[monitor]\ninterval_seconds = 1\n[hot]\nmin_rate = 1\nsplit_rate = 1\nsplit_shards = 8\n",
     );
     let countd = Countd::start(&store.server, &config);
     let api = countd.api();
@@ -34,16 +34,18 @@ fn an_entity_with_too_many_writes_is_split() {
         write_often(&api, 7);
         listed(&api) == Some(8)
     });
-    assert_eq!(
-        metric(&api, "countd_split_entities{phase=\"splitting\"}"),
-        1
-    );
+    wait_until("the metric says it", || {
+        metric(&api, "countd_split_entities{phase=\"splitting\"}") == 1
+    });
 }
 
 #[test]
 fn split_entities_are_listed() {
     let store = module();
-    let config = CONFIG.replace("[hot]\n", "[hot]\nmin_rate = 1\n");
+    let config = CONFIG.replace(
+        "[hot]\n",
+        "[monitor]\ninterval_seconds = 1\n[hot]\nmin_rate = 1\n",
+    );
     let countd = Countd::start(&store.server, &config);
     let api = countd.api();
     let hot = |shards| {
