@@ -7,8 +7,8 @@ use crate::measure::throughput;
 use crate::report::section::Section;
 use crate::report::{
     comparison, countd, countd_ack, countd_bytes, countd_cluster, countd_hot, countd_kafka,
-    countd_reconcile, countd_relay, countd_replay, countd_sizing, entities, library, members, rows,
-    snapshots, speed, stalls, table_sizes,
+    countd_reconcile, countd_relay, countd_replay, countd_sizing, countd_split, entities, library,
+    members, rows, snapshots, speed, stalls, table_sizes,
 };
 use crate::workload::comparisons;
 use crate::workload::scale::Scale;
@@ -19,7 +19,7 @@ type OtherSection = (
     &'static str,
     fn(&Programs, &Scale) -> Result<Section>,
 );
-const OTHER_SECTIONS: [OtherSection; 17] = [
+const OTHER_SECTIONS: [OtherSection; 18] = [
     (entities::NAME, entities::TITLE, |programs, scale| {
         let bytes = measure::entities::measure(programs, scale)?;
         Ok(entities::section(&bytes, scale.objects))
@@ -68,6 +68,14 @@ const OTHER_SECTIONS: [OtherSection; 17] = [
         let rates = measure::countd::hot::measure(programs, scale)?;
         Ok(countd_hot::section(&rates))
     }),
+    (
+        countd_split::NAME,
+        countd_split::TITLE,
+        |programs, scale| {
+            let results = measure::countd::split::measure(programs, scale)?;
+            Ok(countd_split::section(&results, &scale.countd))
+        },
+    ),
     (
         countd_bytes::NAME,
         countd_bytes::TITLE,

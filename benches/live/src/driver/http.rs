@@ -35,6 +35,23 @@ impl Http {
 
     /// Sends a request and returns the response's body. Fails unless the status is 200 and the body reports no error.
     pub fn request(&mut self, request: &[u8]) -> Result<&[u8]> {
+        let head = self.exchange(request)?;
+        self.body(head)
+    }
+
+    /// Sends a request and returns whether it is refused with this error code. Fails with any other error.
+    pub fn is_refused(&mut self, request: &[u8], code: &str) -> Result<bool> {
+        let head = self.exchange(request)?;
+        let code = format!("\"code\":\"{code}\"");
+        if find(&self.buffer[head..], code.as_bytes()).is_some() {
+            return Ok(true);
+        }
+        self.body(head)?;
+        Ok(false)
+    }
+
+    /// Sends a request and reads the response. Returns the length of its head.
+    fn exchange(&mut self, request: &[u8]) -> Result<usize> {
         self.stream.write_all(request)?;
         self.buffer.clear();
         let (head, length) = loop {
@@ -47,6 +64,11 @@ impl Http {
         while self.buffer.len() < head + length {
             self.read()?;
         }
+        Ok(head)
+    }
+
+    /// The body of the response after its head. Fails unless the status is 200 and the body reports no error.
+    fn body(&self, head: usize) -> Result<&[u8]> {
         let body = &self.buffer[head..];
         if !self.buffer.starts_with(b"HTTP/1.1 200") || find(body, b"\"error\"").is_some() {
             let response = String::from_utf8_lossy(&self.buffer);

@@ -52,6 +52,8 @@ pub struct CountdScale {
     pub replayed_events: u64,
     /// Entities whose counters are compared with their facts.
     pub compared_entities: u64,
+    /// Facts of a split entity that is merged.
+    pub merged_facts: u64,
     /// Seconds until a round of comparisons begins, and the maximum that it takes.
     pub round_seconds: u64,
 }
@@ -81,6 +83,7 @@ impl Scale {
                 entity_events: 1_000,
                 replayed_events: 4_000_000,
                 compared_entities: 1_000_000,
+                merged_facts: 1_000_000,
                 round_seconds: 120,
             },
         }
@@ -110,6 +113,7 @@ impl Scale {
                 entity_events: 200,
                 replayed_events: 300_000,
                 compared_entities: 20_000,
+                merged_facts: 20_000,
                 round_seconds: 20,
             },
         }

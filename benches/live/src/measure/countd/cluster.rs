@@ -94,7 +94,11 @@ pub fn measure(programs: &Programs, scale: &Scale) -> Result<Vec<Measured>> {
 }
 
 /// Starts servers, as the masters of a cluster if `in_cluster`.
-fn start(programs: &Programs, dirs: &[Workdir], in_cluster: bool) -> Result<Vec<Server>> {
+pub(super) fn start(
+    programs: &Programs,
+    dirs: &[Workdir],
+    in_cluster: bool,
+) -> Result<Vec<Server>> {
     let mut servers = Vec::new();
     let mut bus_ports = Vec::new();
     for dir in dirs {
@@ -197,7 +201,7 @@ fn used(countd: &Countd, servers: &[Server]) -> Result<Costs> {
 }
 
 /// Waits until countd has counted all events that it has appended.
-fn wait_until_counted(countd: &Countd) -> Result<()> {
+pub(super) fn wait_until_counted(countd: &Countd) -> Result<()> {
     let started = Instant::now();
     let mut http = Http::open(countd.port)?;
     let mut last = None;

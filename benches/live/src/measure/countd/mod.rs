@@ -23,6 +23,7 @@ pub mod replay;
 mod requests;
 pub mod results;
 pub mod sizing;
+pub mod split;
 
 /// Takes all measurements of countd.
 pub fn measure(programs: &Programs, scale: &Scale) -> Result<CountdResults> {
