@@ -153,6 +153,8 @@ impl Actions {
         ts: u64,
     ) -> Result<PreparedAction, Problem> {
         let (name, metric, op) = self.resolve_metric(metric, action.op)?;
+        // Before the state of the entity: a later change makes the action fail, and prepares it again.
+        let epoch = self.store.layout().epoch;
         let entity = Entity {
             etype: Actions::entity_type(name, metric, action)?,
             eid: action.eid.clone(),
@@ -185,6 +187,12 @@ impl Actions {
         {
             return Err(Problem::Merging(entity));
         }
+        let request = Request::of((name, metric, op), action, (trace_id, ts, epoch));
+        if split.is_some() && request.is_none() {
+            return Err(Problem::Unprocessable(format!(
+                "{name} of this entity is split, but its configuration has changed: merge the entity with the earlier one first (countd hot merge)"
+            )));
+        }
         self.hot.record_write(&entity);
         let event = Event {
             schema: schema.cloned(),
@@ -199,7 +207,6 @@ impl Actions {
             corrected: Vec::new(),
             retried: None,
         };
-        let request = Request::of(&self.store, (name, metric, op), action, (trace_id, ts));
         if let Some(state) = split {
             let prepared = self.prepare_split((metric, op), action, event, state);
             return Ok(PreparedAction {

@@ -10,7 +10,6 @@ use crate::domain::event::Event;
 use crate::domain::ids::{Entity, Name};
 use crate::domain::op::Op;
 use crate::domain::split::{Shard, SplitPhase, SplitState, base_of, is_shard};
-use crate::redis::store::Store;
 use futures_util::future::join_all;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -40,12 +39,13 @@ pub(super) struct Request {
 impl Request {
     /// The request of an action. `None` if the facts of its metric cannot be split.
     pub fn of(
-        store: &Store,
         (name, metric, op): (&Name, &Metric, Op),
         action: &Action,
-        (trace_id, ts): (&str, u64),
+        (trace_id, ts, epoch): (&str, u64, u64),
     ) -> Option<Arc<Request>> {
-        let can_split = metric.fact_kind() == Some(FactKind::Rbm) && metric.count == Count::Now;
+        let can_split = metric.fact_kind() == Some(FactKind::Rbm)
+            && metric.count == Count::Now
+            && !metric.daily;
         can_split.then(|| {
             Arc::new(Request {
                 metric: name.clone(),
@@ -55,7 +55,7 @@ impl Request {
                 },
                 trace_id: trace_id.to_owned(),
                 ts,
-                epoch: store.layout().epoch,
+                epoch,
             })
         })
     }
@@ -204,10 +204,14 @@ impl Actions {
                     }
                     None => self.execute_split(action).await,
                 };
-                if let Err(Problem::Store(StoreError::Unavailable(error))) = &outcome
-                    && failed.is_none()
-                {
-                    failed = Some(error.to_string());
+                if failed.is_none() {
+                    failed = match &outcome {
+                        Err(Problem::Store(StoreError::Unavailable(error))) => {
+                            Some(error.to_string())
+                        }
+                        Err(problem @ Problem::Merging(_)) => Some(problem.to_string()),
+                        _ => None,
+                    };
                 }
                 outcomes.push((place, outcome));
             }

@@ -25,6 +25,11 @@ static ADVANCE: LazyLock<LoadedScript> = LazyLock::new(|| {
     LoadedScript::writing(&files.join("\n"))
 });
 
+/// The permission that [`confirm`] requires.
+pub fn confirm_permissions() -> Permissions {
+    Permissions::of_commands(PERMISSIONS)
+}
+
 /// The permissions that [`advance`] requires.
 pub fn advance_permissions() -> Permissions {
     ADVANCE.required_permissions()
@@ -95,6 +100,15 @@ pub async fn confirm(store: &Store, partitions: &[Partition]) -> Result<(), Stor
         }
     }
     Ok(())
+}
+
+/// [`confirm`] for all partitions.
+///
+/// # Errors
+/// The store is unavailable, or it is not safe in time.
+pub async fn confirm_all(store: &Store) -> Result<(), StoreError> {
+    let partitions: Vec<Partition> = (0..store.keys().partitions()).collect();
+    confirm(store, &partitions).await
 }
 
 /// The offset of the first entry of each partition that was not copied.

@@ -3,13 +3,12 @@
 --
 -- KEYS: the state of the base, its counters, the log, the table and the Hash of authors, and of each metric the three keys of facts
 -- (split_base.lua). ARGV: row, length and minimum length of the counters, the ID of the entity, the journal entry without its changes
--- ('' without one), for how long Strings and the state stay (seconds), the author whom the shards have (''  without one), the amounts
+-- ('' without one), for how long Strings stay (seconds), the author whom the shards have (''  without one), the amounts
 -- that the author was credited with at the shards, separated by spaces, and of each metric idx, name and sum of the counters. Reply: 1; 0
 -- if the shards were absorbed before; or the error SPLITAUTHOR if the base has another author.
 --
 -- requires: HMGET {split} f
 -- requires: HSET {split} f v
--- requires: EXPIRE {split} 1
 -- requires: XADD {log} 0-* f v
 -- requires: TYPE {ids}
 -- requires: EXISTS {ids}
@@ -40,7 +39,6 @@ end
 counter_require_permission(counters, row)
 author_require_permission(authors, hash)
 require_permission('HSET', state, 'absorbed', 1)
-require_permission('EXPIRE', state, seconds)
 local deltas, changes = {}, {}
 for m = 0, (#KEYS - 5) / 3 - 1 do
   local idx, name, sum = unpack(ARGV, 9 + 3 * m, 11 + 3 * m)
@@ -83,5 +81,4 @@ for k = 6, #KEYS, 3 do
   redis.call('SET', frozen, 'merged', 'EX', seconds)
 end
 redis.call('HSET', state, 'absorbed', 1)
-redis.call('EXPIRE', state, seconds)
 return 1

@@ -49,6 +49,9 @@ pub enum SinkError {
     /// The layout was not compared for too long, so it is unknown where counters are; or a restore is under way.
     #[error("the data cannot be read now: its layout is not known, or it is being restored")]
     UnknownLayout,
+    /// An entity is split: the tables have no rows for shards.
+    #[error("{0} is split: run countd hot merge {0} first")]
+    Split(String),
     /// Another process has taken over.
     #[error("another process writes to the tables")]
     Replaced,

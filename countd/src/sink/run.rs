@@ -14,6 +14,7 @@ use super::writer::{States, Writer};
 use crate::consumer::Backoff;
 use crate::database::Session;
 use crate::domain::config::{Config, SinkConfig};
+use crate::domain::ids::Entity;
 use crate::domain::keys::Partition;
 use crate::log::{CountedLog, Streams, hold_for_sink, trim_counted};
 use crate::redis::layout::StoredLayout;
@@ -235,6 +236,9 @@ impl Sink {
     /// Begins a pass. All changes after this are in the logs, and the logs keep them.
     async fn begin_pass(&mut self, origin: String) -> Result<(), SinkError> {
         let store = self.truth.store.clone();
+        if let Some(Entity { etype, eid }) = store.layout().splits().keys().next() {
+            return Err(SinkError::Split(format!("{etype}:{eid}")));
+        }
         if !store.layout().sinks {
             StoredLayout::record_sink(&mut store.commands(), &store.keys(), true).await?;
             store.refresh_layout().await?;

@@ -82,9 +82,8 @@ impl Authors {
             return Err(Problem::Merging(base.clone()));
         }
         let change = self.put_one(base, author).await?;
-        for shard in state.all() {
-            self.put_one(&shard.of(base), author).await?;
-        }
+        // Another request may register another author at the same time: the last one at the base is that of all shards.
+        self.put_shards(base, state).await?;
         Ok(change)
     }
 

@@ -85,7 +85,7 @@ fn a_program_in_java_counts_the_topic_by_itself() {
             let keys = reply::array(client.call(&["KEYS", &format!("{key}~*")]));
             let shards: Vec<String> = keys.into_iter().map(reply::text).collect();
             assert!(round > 1 || shards.is_empty(), "{shards:?}");
-            assert!(round == 1 || note != 3 || shards.len() == 4, "{shards:?}");
+            assert!(round == 1 || note != 3 || !shards.is_empty(), "{shards:?}");
             let mut counts = counts_of(&mut client, &key);
             for shard in &shards {
                 let [reads, likes] = counts_of(&mut client, shard);

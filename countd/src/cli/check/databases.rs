@@ -65,6 +65,8 @@ pub(super) fn of_sink(config: &Config, error: &SinkError) -> Finding {
         }
         SinkError::Counters(_) => Remedy::command("countd schema list")
             .knowing("the sink writes the counters of the schemas: each of its types needs one"),
+        SinkError::Split(entity) => Remedy::command(format!("countd hot merge {entity}"))
+            .knowing("actions on the entity are refused until the merge ends"),
         SinkError::Replaced => {
             Remedy::advice("nothing is wrong: another process writes, and this one waits")
         }

@@ -4,7 +4,7 @@ use super::state::Replay;
 use crate::domain::error::Problem;
 use crate::domain::ids::{Entity, Id, Name};
 use crate::domain::op::Op;
-use crate::facts::{Fact, FactChange};
+use crate::facts::{Fact, FactChange, SplitFacts};
 use crate::redis::call::scripts;
 use redis::{RedisError, Value};
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,7 +21,8 @@ impl Replay {
         &self,
         facts: BTreeMap<(Name, Entity, Id), (Op, u64)>,
     ) -> Result<(), Problem> {
-        let keys = self.store.keys();
+        let (keys, layout) = (self.store.keys(), self.store.layout());
+        let splits = SplitFacts::new(keys, self.facts.clone());
         let (mut calls, mut streams) = (Vec::new(), BTreeSet::new());
         for ((name, entity, uid), (op, ts)) in &facts {
             let Some((name, metric)) = self.catalog.config.metrics.get(name.as_str()) else {
@@ -34,7 +35,7 @@ impl Replay {
                 continue;
             }
             let stream = keys.restored_events(keys.of_entity(entity));
-            calls.push(facts.change(&FactChange {
+            let change = FactChange {
                 fact: Fact {
                     metric: name,
                     entity,
@@ -47,7 +48,12 @@ impl Replay {
                 event: (&stream, ""),
                 guard: None,
                 author: None,
-            }));
+            };
+            let state = layout.split_of(entity).filter(|state| state.has(name));
+            calls.push(match state {
+                Some(state) => splits.change(&change, state),
+                None => facts.change(&change),
+            });
             streams.insert(stream);
         }
         for calls in calls.chunks(PIPELINE) {

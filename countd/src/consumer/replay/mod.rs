@@ -8,6 +8,7 @@ mod before;
 mod commit;
 mod facts;
 mod settle;
+mod splits;
 mod state;
 mod step;
 
@@ -41,6 +42,7 @@ impl Replay {
     pub async fn replay(&mut self, records: Vec<Record>) -> Result<(), Problem> {
         let mut queues: BTreeMap<Partition, VecDeque<Step>> = BTreeMap::new();
         let mut facts = BTreeMap::new();
+        let layout = self.store.layout();
         for record in records {
             let partition = record.partition;
             if record.entry.offset < self.next(partition) {
@@ -48,6 +50,9 @@ impl Replay {
             }
             let is_later = self.is_later(partition, &record.entry);
             let step = step(record, self.saved(partition))?;
+            if is_later {
+                splits::check(&layout, (partition, step.entry.offset), &step.decoded)?;
+            }
             let events = match &step.decoded {
                 DecodedEntry::Event(event, None) if is_later => std::slice::from_ref(event),
                 DecodedEntry::Group(events) if is_later => events,

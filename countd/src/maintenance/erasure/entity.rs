@@ -6,6 +6,7 @@ use crate::domain::error::Problem;
 use crate::domain::ids::Entity;
 use crate::domain::split::{SplitPhase, SplitState};
 use crate::maintenance::jobs::Lease;
+use crate::maintenance::storage::Lease as MigrationLock;
 use crate::redis::layout::StoredLayout;
 
 /// The number of attempts to delete the counters of an entity at a moment at which all its events are counted. Clients that act on it
@@ -19,13 +20,21 @@ impl Erasure {
             return Ok(None);
         };
         if state.phase == SplitPhase::Split {
+            // A command that changes data of all entities, such as a rebuild, has the lock.
+            let lock = MigrationLock::acquire(&self.store, || ()).await;
+            let lock = match lock {
+                Ok(lock) => lock,
+                Err(error) => return Ok(Some(error.to_string())),
+            };
             let merging = SplitState {
                 phase: SplitPhase::Merging,
                 ..(*state).clone()
             };
             let (mut connection, keys) = (self.store.commands(), self.store.keys());
             let change = (Some(&*state), Some(&merging));
-            StoredLayout::record_split(&mut connection, &keys, entity, change).await?;
+            let recorded = StoredLayout::record_split(&mut connection, &keys, entity, change).await;
+            lock.release().await;
+            recorded?;
         }
         Ok(Some("the entity is being merged".to_owned()))
     }

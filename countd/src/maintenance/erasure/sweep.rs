@@ -228,7 +228,12 @@ impl Erasure {
             for eid in found {
                 let entity = Entity {
                     etype: etype.clone(),
-                    eid: Id::new(eid).map_err(|error| unexpected(error.to_string()))?,
+                    eid: Id::stored(eid).map_err(|error| unexpected(error.to_string()))?,
+                };
+                // The shards of a split entity have the author of the base. What a merge has left of one is changed alone.
+                let entity = match self.store.layout().is_former_shard(etype, &entity.eid) {
+                    true => entity,
+                    false => base_of(&entity).into_owned(),
                 };
                 let change = self.authors.put(&entity, None).await?;
                 lease.job.progress.authors += u64::from(change.changed);

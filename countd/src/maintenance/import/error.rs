@@ -51,7 +51,9 @@ impl ImportError {
     pub fn is_transient(&self) -> bool {
         match self {
             ImportError::Store(error) => matches!(error, StoreError::Unavailable(_)),
-            ImportError::Problem(problem) => problem.code() == ErrorCode::Unavailable,
+            ImportError::Problem(problem) => {
+                [ErrorCode::Unavailable, ErrorCode::Merging].contains(&problem.code())
+            }
             _ => false,
         }
     }

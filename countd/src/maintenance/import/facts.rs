@@ -38,6 +38,7 @@ fn concerns_record(problem: &Problem) -> bool {
         ErrorCode::Damaged,
         ErrorCode::Schema,
         ErrorCode::NotCounting,
+        ErrorCode::Merging,
     ];
     !general.contains(&problem.code())
 }

@@ -61,9 +61,33 @@ impl Splitter<'_> {
         entity: &Entity,
         state: &Arc<SplitState>,
     ) -> Result<(), MigrationError> {
+        let servers = self.servers().await?;
         self.follow(lease, true).await?;
         self.step("authors of the shards");
         self.authors.put_shards(entity, state).await?;
+        self.freeze(lease, entity, state).await?;
+        let partition = self.store.keys().of_entity(entity);
+        self.drain(lease, &[partition]).await?;
+        lease.check()?;
+        self.set(entity, state, "open").await?;
+        // Shards get facts from then on. A base that lost that its facts are frozen or open would take the same users.
+        if !self.are_durable(lease, &servers).await? {
+            return Ok(());
+        }
+        let split = SplitState {
+            phase: SplitPhase::Split,
+            ..(**state).clone()
+        };
+        self.record(entity, (Some(state), Some(&split))).await
+    }
+
+    /// Moves the facts of the base to the key that they have while the entity is split, unless they are there.
+    pub(super) async fn freeze(
+        &self,
+        lease: &Lease,
+        entity: &Entity,
+        state: &SplitState,
+    ) -> Result<(), MigrationError> {
         for metric in &state.metrics {
             lease.check()?;
             self.step("freezing facts");
@@ -74,15 +98,7 @@ impl Splitter<'_> {
             call.cmd.arg(metric.as_str());
             call.send(&self.store).await?;
         }
-        let partition = self.store.keys().of_entity(entity);
-        self.drain(lease, &[partition]).await?;
-        lease.check()?;
-        self.set(entity, state, "open").await?;
-        let split = SplitState {
-            phase: SplitPhase::Split,
-            ..(**state).clone()
-        };
-        self.record(entity, (Some(state), Some(&split))).await
+        Ok(())
     }
 
     /// Sets a flag of the base.

@@ -10,7 +10,7 @@ use crate::domain::split::{Shard, SplitState};
 use crate::ingest::actions::Actions;
 use crate::log::renumber;
 use crate::maintenance::storage::Lease;
-use crate::maintenance::sums::{Lock, saved_sums};
+use crate::maintenance::sums::{Lock, give_up, saved_sums};
 use crate::redis::author::author_keys;
 use crate::redis::call::RedisCall;
 use crate::redis::permissions::Permissions;
@@ -28,7 +28,7 @@ static CLEAR: ScriptTemplate =
     ScriptTemplate::writing(&[AUTHOR, include_str!("../../lua/split_clear.lua")]);
 
 /// Commands that this file sends.
-const PERMISSIONS: &[&str] = &["HGET {split} f", "XADD {log} 0-* f v"];
+const PERMISSIONS: &[&str] = &["HGET {split} f", "EXPIRE {split} 1", "XADD {log} 0-* f v"];
 
 /// How long Strings at former keys of facts stay, for processes that still use them: a day.
 const FENCE_SECONDS: u64 = 24 * 3600;
@@ -63,14 +63,24 @@ impl Splitter<'_> {
         entity: &Entity,
         state: &SplitState,
     ) -> Result<(), MigrationError> {
+        let servers = self.servers().await?;
         self.follow(lease, false).await?;
+        // Without the phase in the layout, processes would use shards that are fenced.
+        if !self.are_durable(lease, &servers).await? {
+            return Ok(());
+        }
         if !self.is_absorbed(entity, state).await? {
+            self.freeze(lease, entity, state).await?;
             self.fence(lease, entity, state).await?;
             let keys = self.store.keys();
             let shards = state.all().map(|shard| keys.of_entity(&shard.of(entity)));
             let partitions: Vec<u16> = shards.chain([keys.of_entity(entity)]).collect();
             self.drain(lease, &partitions).await?;
             self.copy(lease, entity, state).await?;
+            // The base adds the counters of all facts that were copied, and of no others.
+            if !self.are_durable(lease, &servers).await? {
+                return Ok(());
+            }
             loop {
                 // Also what the registration of another author has appended.
                 self.authors.put_shards(entity, state).await?;
@@ -84,13 +94,38 @@ impl Splitter<'_> {
                 tokio::time::sleep(RETRY).await;
             }
         }
+        // What is deleted is at the base, also if its server crashes.
+        if !self.are_durable(lease, &servers).await? {
+            return Ok(());
+        }
         self.step("deleting shards");
         for shard in state.all() {
             lease.check()?;
             self.clear(entity, state, shard).await?;
         }
+        self.give_up_sums().await?;
+        if !self.are_durable(lease, &servers).await? {
+            return Ok(());
+        }
         self.record(entity, (Some(state), None)).await?;
+        self.expire(entity, state).await?;
         self.follow(lease, false).await
+    }
+
+    /// Gives up the sweep over authors that is under way: it may have added up what an author was credited with at a shard, and at the base.
+    async fn give_up_sums(&self) -> Result<(), MigrationError> {
+        if self.authors.are_registered() {
+            give_up(&self.store).await?;
+        }
+        Ok(())
+    }
+
+    /// Lets the state of the base expire. Until the layout says that the entity is whole, the state says what has been done.
+    async fn expire(&self, entity: &Entity, state: &SplitState) -> Result<(), MigrationError> {
+        let key = self.store.keys().split_state(entity, state.generation);
+        let mut cmd = redis::cmd("EXPIRE");
+        cmd.arg(key).arg(FENCE_SECONDS);
+        Ok(cmd.exec_async(&mut self.store.commands()).await?)
     }
 
     async fn is_absorbed(
@@ -157,7 +192,11 @@ impl Splitter<'_> {
                         let keys = [&base.frozen, &base.state];
                         let mut call = RedisCall::script(COPY.on(self.store.backend()), &keys);
                         call.cmd.arg(&page.users);
-                        call.send(&self.store).await?;
+                        let reply = call.send(&self.store).await?;
+                        if u8::from_redis_value(reply).ok() != Some(1) {
+                            let problem = "the base does not know of the merge: its server has lost its last writes";
+                            return Err(StoreError::Unexpected(problem.to_owned()).into());
+                        }
                         let update = Update::new("copying facts", copied, "facts");
                         self.progress.update(&update);
                     }

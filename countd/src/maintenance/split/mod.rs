@@ -5,6 +5,7 @@
 
 mod advance;
 mod drain;
+mod durable;
 mod eligible;
 mod merge;
 mod runner;
@@ -13,6 +14,7 @@ mod threshold;
 pub use runner::run;
 
 use super::storage::{Lease, MigrationError, Processes};
+use super::sums::give_up_permissions;
 use crate::domain::config::{Config, USER};
 use crate::domain::error::Problem;
 use crate::domain::ids::{Entity, Name};
@@ -21,6 +23,7 @@ use crate::domain::progress::{Progress, Update};
 use crate::domain::split::{SHARDS, SplitPhase, SplitState};
 use crate::facts::{FactStores, SplitFacts};
 use crate::ingest::actions::Actions;
+use crate::log::published;
 use crate::redis::layout::{StoredLayout, split_permissions};
 use crate::redis::permissions::Permissions;
 use crate::redis::script::CounterBackend;
@@ -50,6 +53,8 @@ pub fn required_permissions(backend: CounterBackend) -> Permissions {
         .and(Authors::split_permissions(backend))
         .and(Actions::total_permissions(backend))
         .and(HotList::required_permissions())
+        .and(give_up_permissions())
+        .and(published::confirm_permissions())
 }
 
 /// Refuses while an entity is split: what runs then does not know where its facts and counters are.

@@ -22,21 +22,17 @@ use super::slots::slots;
 use crate::domain::keys::ADOPTION_STEP;
 use crate::domain::progress::{Progress, Update};
 use crate::maintenance::split::refuse_while_split;
+use crate::maintenance::sums::{give_up, give_up_permissions};
 use crate::redis::layout::StoredLayout;
 use crate::redis::module::servers_without_module;
 use crate::redis::permissions::Permissions;
-use crate::redis::script::{CounterBackend, LoadedScript};
+use crate::redis::script::CounterBackend;
 use crate::redis::store::Store;
 use serde::Serialize;
-use std::sync::LazyLock;
 use std::time::Duration;
 
 /// Commands that this file sends.
 const PERMISSIONS: &[&str] = &["HSET {phases} f v"];
-
-/// Gives up the comparison of sums of credits in a slot.
-static GIVE_UP: LazyLock<LoadedScript> =
-    LazyLock::new(|| LoadedScript::writing(include_str!("../../lua/sums_give_up.lua")));
 
 /// The result of an adoption.
 #[derive(Clone, Debug, Serialize)]
@@ -74,7 +70,7 @@ pub struct AdoptionRun<'a> {
 /// The permissions that adoptions require.
 pub(super) fn required_permissions() -> Permissions {
     super::adoption_pass::required_permissions()
-        .and(GIVE_UP.required_permissions())
+        .and(give_up_permissions())
         .and(Permissions::of_commands(PERMISSIONS))
 }
 
@@ -208,14 +204,7 @@ impl<'a> AdoptionRun<'a> {
 
     /// Gives up the sweep over authors that is under way: its sums are partly in Hashes, and partly in tables.
     async fn give_up_sums(&self) -> Result<(), MigrationError> {
-        retried(async || {
-            for partition in slots(&self.store) {
-                let call = GIVE_UP.script.key(self.store.keys().sums_state(partition));
-                let _: u64 = call.invoke_async(&mut self.store.commands()).await?;
-            }
-            Ok(())
-        })
-        .await
+        retried(async || Ok(give_up(&self.store).await?)).await
     }
 
     /// Repeats passes until one finds nothing to convert. Returns the damaged keys.

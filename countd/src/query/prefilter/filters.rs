@@ -4,6 +4,7 @@ use super::error::FeedError;
 use crate::domain::config::{Config, FactKind, PrefilterConfig};
 use crate::domain::event::Event;
 use crate::domain::ids::{Entity, Name};
+use crate::domain::split::base_of;
 use crate::facts::Fact;
 use hashbrown::HashMap;
 use rand::SeedableRng;
@@ -74,9 +75,10 @@ impl Filters {
     /// Adds the facts that events have added.
     pub fn add_events(&mut self, events: &[Event]) {
         for event in events {
+            // Facts of shards move to the base without events.
             self.add(
                 &event.metric,
-                EntityHash::new(&event.entity),
+                EntityHash::new(&base_of(&event.entity)),
                 event.uid.number(),
             );
         }
