@@ -7,6 +7,7 @@ use crate::domain::error::Problem;
 use crate::domain::ids::{Entity, Id, Name};
 use crate::domain::split::{SplitPhase, SplitState};
 use crate::facts::SplitFacts;
+use crate::redis::script::CounterBackend;
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
 use scalable_cuckoo_filter::{DefaultHasher, ScalableCuckooFilter, ScalableCuckooFilterBuilder};
@@ -57,6 +58,10 @@ impl Homes {
         let (SplitPhase::Split, Some(number)) = (state.phase, uid.number()) else {
             return false;
         };
+        // A cursor of SSCAN is not valid any more if the server is restarted or the slot moves, and users would be missing in the filter.
+        if actions.store.backend() != CounterBackend::Module {
+            return false;
+        }
         let key = (base.clone(), state.generation, metric.clone());
         let filter = self.with(|all| match all.get(&key) {
             Some(Home::Known(filter)) => Some(Arc::clone(filter)),

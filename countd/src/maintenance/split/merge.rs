@@ -4,9 +4,10 @@ use super::{MigrationError, Splitter};
 use crate::domain::error::StoreError;
 use crate::domain::event::{Cause, Journal, NewAuthor, now_ms};
 use crate::domain::ids::{Entity, Id, Name};
-use crate::domain::keys::CounterLocation;
+use crate::domain::keys::{BaseKeys, CounterLocation};
 use crate::domain::progress::Update;
 use crate::domain::split::{Shard, SplitState};
+use crate::facts::FactPage;
 use crate::ingest::actions::Actions;
 use crate::log::renumber;
 use crate::maintenance::storage::Lease;
@@ -172,31 +173,33 @@ impl Splitter<'_> {
         entity: &Entity,
         state: &SplitState,
     ) -> Result<(), MigrationError> {
-        let mut copied = 0;
+        let (keys, mut copied) = (self.store.keys(), 0);
         for metric in &state.metrics {
-            let base = self
-                .store
-                .keys()
-                .base_of_split(metric, entity, state.generation);
+            let base = keys.base_of_split(metric, entity, state.generation);
             for shard in state.all() {
                 let mut cursor: Option<String> = None;
                 loop {
                     lease.check()?;
-                    let of = (metric, entity);
-                    let call = self.facts.fenced_page(of, shard, cursor.as_deref(), PAGE);
-                    let unexpected = |_| StoreError::Unexpected("a cursor of facts".to_owned());
-                    let reply = call.map_err(unexpected)?.send(&self.store).await?;
-                    let page = self.facts.decode_page(reply)?;
-                    if !page.users.is_empty() {
-                        copied += page.users.len() as u64;
-                        let keys = [&base.frozen, &base.state];
-                        let mut call = RedisCall::script(COPY.on(self.store.backend()), &keys);
-                        call.cmd.arg(&page.users);
-                        let reply = call.send(&self.store).await?;
-                        if u8::from_redis_value(reply).ok() != Some(1) {
-                            let problem = "the base does not know of the merge: its server has lost its last writes";
-                            return Err(StoreError::Unexpected(problem.to_owned()).into());
+                    let page = match self.store.backend() {
+                        CounterBackend::Module => {
+                            let of = (metric, entity);
+                            let call = self.facts.fenced_page(of, shard, cursor.as_deref(), PAGE);
+                            let unexpected =
+                                |_| StoreError::Unexpected("a cursor of facts".to_owned());
+                            let reply = call.map_err(unexpected)?.send(&self.store).await?;
+                            self.facts.decode_page(reply)?
                         }
+                        // A cursor of SSCAN is not valid any more if the slot moves, and facts would be missing.
+                        _ => {
+                            let mut cmd = redis::cmd("SMEMBERS");
+                            cmd.arg(keys.fenced_facts(metric, entity, shard));
+                            let users = cmd.query_async(&mut self.store.commands()).await?;
+                            FactPage { users, next: None }
+                        }
+                    };
+                    for users in page.users.chunks(PAGE) {
+                        self.copy_users(&base, users).await?;
+                        copied += users.len() as u64;
                         let update = Update::new("copying facts", copied, "facts");
                         self.progress.update(&update);
                     }
@@ -208,6 +211,21 @@ impl Splitter<'_> {
             }
         }
         Ok(())
+    }
+
+    async fn copy_users(&self, base: &BaseKeys, users: &[String]) -> Result<(), MigrationError> {
+        let keys = [&base.frozen, &base.state];
+        let mut call = RedisCall::script(COPY.on(self.store.backend()), &keys);
+        call.cmd.arg(users);
+        let reply = call.send(&self.store).await?;
+        match u8::from_redis_value(reply) {
+            Ok(1) => Ok(()),
+            _ => {
+                let problem =
+                    "the base does not know of the merge: its server has lost its last writes";
+                Err(StoreError::Unexpected(problem.to_owned()).into())
+            }
+        }
     }
 
     /// Absorbs the shards while no sweep adds up credits: what an author was credited with moves between entities.
