@@ -29,7 +29,12 @@ static CLEAR: ScriptTemplate =
     ScriptTemplate::writing(&[AUTHOR, include_str!("../../lua/split_clear.lua")]);
 
 /// Commands that this file sends.
-const PERMISSIONS: &[&str] = &["HGET {split} f", "EXPIRE {split} 1", "XADD {log} 0-* f v"];
+const PERMISSIONS: &[&str] = &[
+    "HGET {split} f",
+    "EXPIRE {split} 1",
+    "SMEMBERS {set}",
+    "XADD {log} 0-* f v",
+];
 
 /// How long Strings at former keys of facts stay, for processes that still use them: a day.
 const FENCE_SECONDS: u64 = 24 * 3600;
