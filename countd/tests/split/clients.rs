@@ -57,6 +57,8 @@ pub fn act(apis: &[Api], client: u64, stop: &AtomicBool) -> Done {
             }
         }
         done.actions += 1;
+        // A merge takes long, and most of it waits.
+        thread::sleep(Duration::from_millis(10));
     }
     done
 }

@@ -68,7 +68,7 @@ fn assert_likes_match_the_model(mut store: TestStore) {
         thread::sleep(std::time::Duration::from_secs(1));
         assert_eq!(merge(&store.server)["phase"], json!(null));
         let steps = SPLIT_STEPS.iter().zip(MERGE_STEPS).enumerate();
-        for (kill, (on_split, on_merge)) in steps.take(store.full_or(4, 2)) {
+        for (kill, (on_split, on_merge)) in steps.take(store.full_or(4, 1)) {
             kill_at(&store, &SPLIT, on_split);
             // A process is killed, too.
             let process = kill % processes.len();
@@ -92,7 +92,7 @@ fn assert_likes_match_the_model(mut store: TestStore) {
             (&SPLIT[..], SPLIT_STEPS[3]),
             (&MERGE[..], MERGE_STEPS[3]),
         ];
-        for (arguments, step) in redis.into_iter().take(store.full_or(4, 2)) {
+        for (arguments, step) in redis.into_iter().take(store.full_or(4, 1)) {
             kill_redis_at(&mut store, arguments, step);
         }
         // It ends split.
