@@ -2,12 +2,12 @@
 //! were open. They stay the same until the merge, so a process scans them once and keeps a filter of them. An action of any other user
 //! goes to the shard without asking the base.
 
-use super::actions::Actions;
 use crate::domain::error::Problem;
 use crate::domain::ids::{Entity, Id, Name};
 use crate::domain::split::{SplitPhase, SplitState};
-use crate::facts::SplitFacts;
+use crate::facts::{FactStores, SplitFacts};
 use crate::redis::script::CounterBackend;
+use crate::redis::store::Store;
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
 use scalable_cuckoo_filter::{DefaultHasher, ScalableCuckooFilter, ScalableCuckooFilterBuilder};
@@ -49,17 +49,18 @@ impl Homes {
     /// Whether the home of a user is certainly a shard. The first call starts to build the filter.
     pub fn is_at_shard(
         &self,
-        actions: &Actions,
+        of: (&Store, &FactStores),
         (base, metric): (&Entity, &Name),
         state: &Arc<SplitState>,
         uid: &Id,
     ) -> bool {
+        let (store, facts) = of;
         // Before, users get their home at the base.
         let (SplitPhase::Split, Some(number)) = (state.phase, uid.number()) else {
             return false;
         };
         // A cursor of SSCAN is not valid any more if the server is restarted or the slot moves, and users would be missing in the filter.
-        if actions.store.backend() != CounterBackend::Module {
+        if store.backend() != CounterBackend::Module {
             return false;
         }
         let key = (base.clone(), state.generation, metric.clone());
@@ -67,23 +68,24 @@ impl Homes {
             Some(Home::Known(filter)) => Some(Arc::clone(filter)),
             Some(Home::Unknown(since)) if since.elapsed() < RETRY => None,
             _ => {
-                let layout = actions.store.layout();
+                let layout = store.layout();
                 all.retain(|(base, generation, _), _| {
                     let state = layout.split_of(base);
                     state.is_some_and(|state| state.generation == *generation)
                 });
                 all.insert(key.clone(), Home::Unknown(Instant::now()));
-                let (homes, actions, state) = (self.clone(), actions.clone(), Arc::clone(state));
-                tokio::spawn(async move { homes.build(&actions, key, &state).await });
+                let (homes, state) = (self.clone(), Arc::clone(state));
+                let (store, facts) = (store.clone(), facts.clone());
+                tokio::spawn(async move { homes.build((&store, &facts), key, &state).await });
                 None
             }
         });
         filter.is_some_and(|filter| !filter.contains(&number))
     }
 
-    async fn build(&self, actions: &Actions, key: Key, state: &SplitState) {
+    async fn build(&self, of: (&Store, &FactStores), key: Key, state: &SplitState) {
         let (base, _, metric) = &key;
-        let home = match scan(actions, (metric, base), state).await {
+        let home = match scan(of, (metric, base), state).await {
             Ok(Some(filter)) => Home::Known(Arc::new(filter)),
             Ok(None) => return,
             Err(error) => {
@@ -98,7 +100,7 @@ impl Homes {
 /// A filter with all users whose home is the base. `None` if there are too many. A user who takes their fact back meanwhile is among
 /// the former ones, who are read last and only become more.
 async fn scan(
-    actions: &Actions,
+    (store, facts): (&Store, &FactStores),
     (metric, base): (&Name, &Entity),
     state: &SplitState,
 ) -> Result<Option<Filter>, Problem> {
@@ -107,7 +109,7 @@ async fn scan(
         .false_positive_probability(FALSE_POSITIVES)
         .rng(SmallRng::seed_from_u64(fastrand::u64(..)))
         .finish();
-    let facts = SplitFacts::new(actions.store.keys(), actions.facts.clone());
+    let facts = SplitFacts::new(store.keys(), facts.clone());
     for is_former in [false, true] {
         let mut cursor: Option<String> = None;
         loop {
@@ -116,7 +118,7 @@ async fn scan(
             let Ok(call) = call else {
                 return Ok(None);
             };
-            let page = facts.decode_page(call.send_read(&actions.store).await?)?;
+            let page = facts.decode_page(call.send_read(store).await?)?;
             for uid in page.users.iter().filter_map(|uid| uid.parse::<u64>().ok()) {
                 if !filter.contains(&uid) {
                     filter.insert(&uid);

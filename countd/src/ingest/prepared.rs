@@ -2,12 +2,13 @@
 
 use super::action::ActionOutcome;
 use super::grouped::GroupedAction;
+use super::requests::Request;
 use super::rounds::Change;
-use super::splits::{Request, SplitAction};
 use super::windows::WindowedAction;
 use crate::domain::error::{Problem, StoreError};
-use crate::domain::ids::{Entity, Id};
+use crate::domain::ids::{Entity, Id, Name};
 use crate::domain::keys::Partition;
+use crate::domain::split::SplitState;
 use crate::facts;
 use crate::log::kafka::OutgoingRecord;
 use crate::redis::call::{GuardedReply, RedisCall};
@@ -41,6 +42,15 @@ pub struct PreparedAction {
     pub(super) request: Option<Arc<Request>>,
     /// The record of its event, if the action is nothing but a record in the topic. `call` is not sent then.
     pub(super) record: Option<Box<OutgoingRecord>>,
+}
+
+/// What an action on a split entity needs beside the command at the base.
+pub(super) struct SplitAction {
+    pub base: Entity,
+    pub metric: Name,
+    pub state: Arc<SplitState>,
+    /// The same action at the shard of the user.
+    pub at_shard: PreparedAction,
 }
 
 /// An entity whose counter a command changes.

@@ -1,15 +1,11 @@
 //! The counts of split entities in the answers to actions: the counter that the action has changed, and those of the other places, which
 //! are read at most once in `hot.cache_ms`, or in 100 ms.
 
-use super::actions::Actions;
-use crate::domain::error::{Problem, StoreError};
 use crate::domain::ids::{Entity, Name};
 use crate::domain::keys::CounterLocation;
-use crate::domain::split::SplitState;
-use crate::redis::call::{RedisCall, send_reads};
+use crate::redis::call::RedisCall;
 use crate::redis::permissions::Permissions;
 use crate::redis::script::{CounterBackend, ScriptTemplate};
-use redis::FromRedisValue;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -18,17 +14,17 @@ static COUNT: ScriptTemplate = ScriptTemplate::reading(&[include_str!("../lua/sp
 
 /// How long counters are remembered if `hot.cache_ms` is 0. An entity that is split has more actions than one core executes: if each of them
 /// read the counters of all places, nothing would be gained.
-const LIFETIME: Duration = Duration::from_millis(100);
+pub(super) const LIFETIME: Duration = Duration::from_millis(100);
 /// The number of counters of split entities that a process remembers.
-const MAX_KNOWN: usize = 10_000;
+pub(super) const MAX_KNOWN: usize = 10_000;
 
 /// The counters of a metric of a split entity.
 #[derive(Clone)]
-struct Known {
-    generation: u64,
-    read_at: Instant,
+pub(super) struct Known {
+    pub generation: u64,
+    pub read_at: Instant,
     /// That of the base, then those of the shards.
-    counts: Arc<[u64]>,
+    pub counts: Arc<[u64]>,
 }
 
 /// The counters that this process has read. Cheap to clone.
@@ -41,84 +37,16 @@ impl SplitTotals {
         COUNT.required_permissions(backend)
     }
 
-    fn with<T>(&self, f: impl FnOnce(&mut HashMap<(Entity, Name), Known>) -> T) -> T {
+    /// Uses what is remembered.
+    pub fn with<T>(&self, f: impl FnOnce(&mut HashMap<(Entity, Name), Known>) -> T) -> T {
         f(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-impl Actions {
-    /// The permissions that [`count_call`](Self::count_call) requires.
-    pub fn total_permissions(backend: CounterBackend) -> Permissions {
-        SplitTotals::required_permissions(backend)
-    }
-
-    /// The call that reads a counter. Its reply is the value.
-    pub fn count_call(backend: CounterBackend, at: &CounterLocation, idx: usize) -> RedisCall {
-        let mut call = RedisCall::script(COUNT.on(backend), &[at.key()]);
-        let row = at.row().map(|row| row.to_string());
-        call.cmd.arg(row.unwrap_or_default()).arg(idx);
-        call
-    }
-
-    /// The count of a split entity. One counter may be known: that of the base (place 0), or of a shard.
-    ///
-    /// # Errors
-    /// Redis failed.
-    pub(super) async fn total(
-        &self,
-        (base, metric): (&Entity, &Name),
-        state: &SplitState,
-        known: Option<(usize, u64)>,
-    ) -> Result<u64, Problem> {
-        let Some((place, count)) = known else {
-            return Ok(self.counts((base, metric), state).await?.iter().sum());
-        };
-        let key = (base.clone(), metric.clone());
-        let lifetime = self.catalog.config.hot.cache().unwrap_or(LIFETIME);
-        let known = self.totals.with(|all| all.get(&key).cloned());
-        let fresh = known.filter(|known| {
-            known.generation == state.generation && known.read_at.elapsed() < lifetime
-        });
-        let counts = match fresh {
-            Some(known) => known.counts,
-            None => {
-                let read_at = Instant::now();
-                let counts: Arc<[u64]> = self.counts((base, metric), state).await?.into();
-                let known = Known {
-                    generation: state.generation,
-                    read_at,
-                    counts: Arc::clone(&counts),
-                };
-                self.totals.with(|all| {
-                    if all.len() >= MAX_KNOWN {
-                        all.clear();
-                    }
-                    all.insert(key, known);
-                });
-                counts
-            }
-        };
-        let others = counts.iter().enumerate().filter(|(at, _)| *at != place);
-        Ok(count + others.map(|(_, count)| count).sum::<u64>())
-    }
-
-    async fn counts(
-        &self,
-        (base, metric): (&Entity, &Name),
-        state: &SplitState,
-    ) -> Result<Vec<u64>, Problem> {
-        let mut calls = Vec::with_capacity(usize::from(state.shards) + 1);
-        let shards = state.all().map(|shard| shard.of(base));
-        for entity in std::iter::once(base.clone()).chain(shards) {
-            let counter = self.counter(&entity, metric).await?;
-            let backend = self.store.backend();
-            calls.push(Actions::count_call(backend, &counter.at, counter.idx));
-        }
-        let replies = send_reads(&self.store, &calls).await?.into_iter();
-        let counts = replies.map(|reply| {
-            let unexpected = |error: redis::ParsingError| StoreError::Unexpected(error.to_string());
-            Ok(u64::from_redis_value(reply?).map_err(unexpected)?)
-        });
-        counts.collect()
-    }
+/// The call that reads a counter. Its reply is the value.
+pub(super) fn count_call(backend: CounterBackend, at: &CounterLocation, idx: usize) -> RedisCall {
+    let mut call = RedisCall::script(COUNT.on(backend), &[at.key()]);
+    let row = at.row().map(|row| row.to_string());
+    call.cmd.arg(row.unwrap_or_default()).arg(idx);
+    call
 }

@@ -3,8 +3,9 @@
 use super::action::{Action, ActionOutcome};
 use super::actions::Actions;
 use super::groups::Outcome;
-use super::prepared::PreparedAction;
-use crate::domain::config::{Count, FactKind, Metric};
+use super::prepared::{PreparedAction, SplitAction};
+use super::requests::Request;
+use crate::domain::config::Metric;
 use crate::domain::error::{Problem, StoreError};
 use crate::domain::event::Event;
 use crate::domain::ids::{Entity, Name};
@@ -16,50 +17,6 @@ use std::sync::Arc;
 
 /// How often an action is prepared again because its entity was split or merged.
 const MAX_CHANGES: usize = 3;
-
-/// What an action on a split entity needs beside the command at the base.
-pub(super) struct SplitAction {
-    base: Entity,
-    metric: Name,
-    state: Arc<SplitState>,
-    /// The same action at the shard of the user.
-    at_shard: PreparedAction,
-}
-
-/// The request of an action whose entity can be split.
-pub(super) struct Request {
-    metric: Name,
-    action: Action,
-    trace_id: String,
-    ts: u64,
-    /// The epoch of the layout by which the action was prepared.
-    epoch: u64,
-}
-
-impl Request {
-    /// The request of an action. `None` if the facts of its metric cannot be split.
-    pub fn of(
-        (name, metric, op): (&Name, &Metric, Op),
-        action: &Action,
-        (trace_id, ts, epoch): (&str, u64, u64),
-    ) -> Option<Arc<Request>> {
-        let can_split = metric.fact_kind() == Some(FactKind::Rbm)
-            && metric.count == Count::Now
-            && !metric.daily;
-        can_split.then(|| {
-            Arc::new(Request {
-                metric: name.clone(),
-                action: Action {
-                    op: Some(op),
-                    ..action.clone()
-                },
-                trace_id: trace_id.to_owned(),
-                ts,
-                epoch,
-            })
-        })
-    }
-}
 
 /// Whether a key held another type, as facts do after their entity was split or merged.
 fn is_wrong_type(outcome: &Outcome) -> bool {
@@ -135,7 +92,10 @@ impl Actions {
         let uid = action.request.as_ref().map(|request| &request.action.uid);
         // The base may have the answer to an earlier attempt.
         let is_at_shard = action.hash.is_none()
-            && uid.is_some_and(|uid| self.homes.is_at_shard(self, (&base, &metric), &state, uid));
+            && uid.is_some_and(|uid| {
+                self.homes
+                    .is_at_shard((&self.store, &self.facts), (&base, &metric), &state, uid)
+            });
         if !is_at_shard {
             match self.execute_alone(&action).await {
                 Err(Problem::AtShard) => {}

@@ -6,7 +6,7 @@ use super::fact_reads::FactReads;
 use super::prefilter::Prefilter;
 use super::reads::Queries;
 use super::selection::FieldSelection;
-use super::splits::SplitFact;
+use super::split_fact::SplitFact;
 use super::status::{Status, StatusFormat};
 use super::suspects::rebuild_lost;
 use crate::domain::config::Nature;

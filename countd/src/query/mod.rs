@@ -14,6 +14,7 @@ pub mod prefilter;
 pub mod ranks;
 pub mod reads;
 mod selection;
+mod split_fact;
 mod splits;
 pub mod status;
 mod suspects;

@@ -4,7 +4,6 @@ use super::cached_page::CachedPage;
 use super::counts::Counts;
 use super::fields::{self, CountersToRead, PageReplies, read_replica_page};
 use super::selection::{FieldSelection, name_of};
-use super::splits;
 use super::suspects::rebuild_lost;
 use super::verify_users::{self, UserVerifier};
 use crate::domain::config::{BUILT_IN_COUNTERS, Order, USER};
@@ -55,7 +54,7 @@ impl Queries {
 
     /// The permissions that reading counters requires.
     pub fn required_permissions(backend: CounterBackend) -> Permissions {
-        fields::required_permissions(backend).and(Permissions::of_commands(splits::PERMISSIONS))
+        fields::required_permissions(backend)
     }
 
     /// The permissions that verifying users who are read requires.

@@ -6,31 +6,31 @@
 use super::field_values::Fields;
 use super::fields::{CountersToRead, read_page};
 use super::reads::{Queries, invalid_cursor};
+use super::split_fact::SplitFact;
 use crate::domain::error::{Problem, StoreError};
 use crate::domain::ids::{Entity, Name};
 use crate::domain::split::SplitState;
-use crate::facts::{Fact, FactPage, InvalidCursor, Part, SplitFacts};
+use crate::facts::{FactPage, InvalidCursor, Part, SplitFacts};
 use crate::redis::call::{RedisCall, send_reads};
+use crate::redis::permissions::Permissions;
 use crate::storage::locator::Locator;
 use redis::{FromRedisValue, Value};
 use std::sync::Arc;
 
 /// Commands that this file sends.
-pub(super) const PERMISSIONS: &[&str] = &["HGET {split} f"];
+const PERMISSIONS: &[&str] = &["HGET {split} f"];
 
 /// How often a read begins again because the entity was merged and split meanwhile.
 const MAX_CHANGES: usize = 3;
 
 type Read = Result<Fields, StoreError>;
 
-/// A fact on a split entity, and its place among the results of a page.
-pub(super) struct SplitFact<'a> {
-    pub place: usize,
-    pub fact: Fact<'a>,
-    pub state: Arc<SplitState>,
-}
-
 impl Queries {
+    /// The permissions that reads of split entities require beside those of other reads.
+    pub fn split_permissions() -> Permissions {
+        Permissions::of_commands(PERMISSIONS)
+    }
+
     /// Adds the counters of shards to those of split entities that were read.
     ///
     /// # Errors

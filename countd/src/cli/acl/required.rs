@@ -211,6 +211,7 @@ fn declared(
         if roles.serves {
             declared.push((kinds.clone(), adjustments::required_permissions(backend)));
             declared.push((kinds.clone(), Queries::required_permissions(backend)));
+            declared.push((kinds.clone(), Queries::split_permissions()));
         }
         counters.push(kinds);
     }

@@ -1,7 +1,7 @@
 //! `[hot]`: hot entities, and the cache of their counters.
 
 use super::error::{ConfigError, invalid};
-use crate::domain::split::SHARDS;
+use crate::domain::ids::SHARDS;
 use serde::Deserialize;
 use std::time::Duration;
 

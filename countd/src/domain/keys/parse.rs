@@ -122,8 +122,8 @@ fn frozen_base(part: &str) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::ids::Shard;
     use crate::domain::keys::PartitionHash;
-    use crate::domain::split::Shard;
 
     fn name(text: &str) -> Name {
         Name::new(text).expect("a name")

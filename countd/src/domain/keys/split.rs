@@ -1,8 +1,7 @@
 //! The keys of split entities, beside those of the shards, which are entities.
 
 use super::layout::Keys;
-use crate::domain::ids::{Entity, Name};
-use crate::domain::split::Shard;
+use crate::domain::ids::{Entity, Name, Shard};
 
 /// The keys of the facts of a metric at the base of a split entity. They are in the slot of the base.
 #[derive(Clone, Debug, PartialEq, Eq)]

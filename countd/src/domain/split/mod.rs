@@ -8,67 +8,11 @@ mod explore;
 #[cfg(test)]
 mod protocol;
 
-use super::ids::{Entity, Id, Name, SHARD_SEPARATOR};
+pub use super::ids::{SHARDS, Shard, base_of, is_shard};
+
+use super::ids::{Id, Name, canonical};
 use super::keys::spread;
-use std::borrow::Cow;
 use std::fmt;
-
-/// The number of shards that an entity may have.
-pub const SHARDS: std::ops::RangeInclusive<u16> = 2..=64;
-
-/// A shard of an entity.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Shard {
-    /// The generation of the split.
-    pub generation: u64,
-    /// The number of the shard, from 0 on.
-    pub number: u16,
-}
-
-impl Shard {
-    /// The entity that this shard of `base` is.
-    pub fn of(self, base: &Entity) -> Entity {
-        let Shard { generation, number } = self;
-        Entity {
-            etype: base.etype.clone(),
-            eid: base.eid.with_shard(format_args!("{generation}.{number}")),
-        }
-    }
-
-    /// The ID of the base and the shard, if the ID is that of a shard.
-    pub fn parse(eid: &str) -> Option<(Id, Shard)> {
-        let (base, shard) = eid.split_once(SHARD_SEPARATOR)?;
-        let (generation, number) = shard.split_once('.')?;
-        let shard = Shard {
-            generation: canonical(generation)?,
-            number: u16::try_from(canonical(number)?).ok()?,
-        };
-        let is_in_range = shard.number < *SHARDS.end();
-        is_in_range.then_some((Id::new(base).ok()?, shard))
-    }
-}
-
-/// The entity that a client knows: the base, if `entity` is a shard.
-pub fn base_of(entity: &Entity) -> Cow<'_, Entity> {
-    // Most IDs are short, and few are of shards.
-    match Shard::parse(entity.eid.as_str()) {
-        None => Cow::Borrowed(entity),
-        Some((eid, _)) => Cow::Owned(Entity {
-            etype: entity.etype.clone(),
-            eid,
-        }),
-    }
-}
-
-/// Whether an entity is a shard.
-pub fn is_shard(entity: &Entity) -> bool {
-    Shard::parse(entity.eid.as_str()).is_some()
-}
-
-/// The value of a decimal without sign and leading zeros.
-fn canonical(text: &str) -> Option<u64> {
-    Id::new(text).ok()?.number()
-}
 
 /// What is done with an entity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -237,7 +237,7 @@ impl<'o> Differences<'o> {
 impl Outcome {
     /// The outcome in a reply of the script.
     fn of(reply: Value) -> Result<Outcome, RebuildError> {
-        match u8::from_redis_value(reply).map_err(super::observe::unexpected)? {
+        match u8::from_redis_value(reply).map_err(super::error::unexpected)? {
             0 => Ok(Outcome::Stale),
             1 => Ok(Outcome::Applied),
             _ => Ok(Outcome::Behind),

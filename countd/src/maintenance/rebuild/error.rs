@@ -65,3 +65,7 @@ impl From<MigrationError> for RebuildError {
 pub(super) fn panicked(error: tokio::task::JoinError) -> RebuildError {
     RebuildError::Store(StoreError::Unexpected(error.to_string()))
 }
+
+pub(super) fn unexpected(error: impl std::fmt::Display) -> RebuildError {
+    StoreError::Unexpected(format!("a rebuild: {error}")).into()
+}

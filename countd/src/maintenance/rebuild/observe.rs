@@ -1,12 +1,11 @@
 //! Reads counters and their shadows in one step, and what the log has changed since the offset of the shadows.
 
 use super::changes::Changes;
-use super::error::RebuildError;
+use super::error::{RebuildError, unexpected};
 use super::shadow::{Additions, Shadows, Sums, shadow_sum};
 use super::state::Cut;
 use super::topic::TopicSource;
 use crate::consumer::server_history::SERVER_HISTORY;
-use crate::domain::error::StoreError;
 use crate::domain::ids::{Entity, Name};
 use crate::domain::keys::Partition;
 use crate::log::archive::Record;
@@ -335,8 +334,4 @@ impl Observer {
         }
         Ok(())
     }
-}
-
-pub(super) fn unexpected(error: impl std::fmt::Display) -> RebuildError {
-    StoreError::Unexpected(format!("a rebuild: {error}")).into()
 }

@@ -1,7 +1,6 @@
 //! The state of a rebuild, and the holds on the logs.
 
-use super::error::RebuildError;
-use super::observe::unexpected;
+use super::error::{RebuildError, unexpected};
 use crate::consumer::server_history;
 use crate::domain::ids::Name;
 use crate::domain::keys::Partition;

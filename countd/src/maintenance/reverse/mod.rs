@@ -16,7 +16,7 @@ use crate::domain::ids::Name;
 use crate::domain::keys::Partition;
 use crate::domain::progress::{Progress, Update};
 use crate::log::Streams;
-use crate::maintenance::split::refuse_while_split;
+use crate::maintenance::storage::refuse_while_split;
 use crate::maintenance::visits::node_sizes;
 use crate::redis::layout::{ReverseState, StoredLayout};
 use crate::redis::processes::{

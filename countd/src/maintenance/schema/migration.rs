@@ -8,7 +8,7 @@ use crate::domain::ids::Name;
 use crate::domain::progress::{Progress, Update};
 use crate::domain::schema_views::{MigrationState, Stage, View};
 use crate::maintenance::reconcile::{Context, Scope};
-use crate::maintenance::split::refuse_while_split;
+use crate::maintenance::storage::refuse_while_split;
 use crate::maintenance::storage::{Lease, Processes};
 use serde::Serialize;
 use std::collections::BTreeMap;

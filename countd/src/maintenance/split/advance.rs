@@ -1,10 +1,10 @@
 //! The steps of a split.
 
-use super::{MigrationError, Splitter};
+use super::splitter::Splitter;
 use crate::domain::ids::Entity;
 use crate::domain::progress::Update;
 use crate::domain::split::{SplitPhase, SplitState};
-use crate::maintenance::storage::Lease;
+use crate::maintenance::storage::{Lease, MigrationError};
 use crate::redis::call::RedisCall;
 use crate::redis::permissions::Permissions;
 use crate::redis::script::{CounterBackend, ScriptTemplate};

@@ -1,9 +1,9 @@
 //! Waits until the events of partitions have reached the timelines of users.
 
-use super::{MigrationError, Splitter};
+use super::splitter::Splitter;
 use crate::domain::keys::Partition;
 use crate::log::inspect::inspect;
-use crate::maintenance::storage::Lease;
+use crate::maintenance::storage::{Lease, MigrationError};
 use crate::redis::permissions::Permissions;
 use std::collections::BTreeMap;
 use std::time::Duration;

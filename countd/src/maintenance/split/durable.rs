@@ -3,9 +3,9 @@
 //! A server that loses its last second (`appendfsync everysec`) must not lose a step of a split or a merge whose next step is on another
 //! server: that one would keep its part. A server that was restarted or replaced meanwhile may have lost it, so the steps are repeated.
 
-use super::{MigrationError, Splitter};
+use super::splitter::Splitter;
 use crate::log::published::confirm_all;
-use crate::maintenance::storage::Lease;
+use crate::maintenance::storage::{Lease, MigrationError};
 use crate::redis::run_id::run_ids;
 use std::time::{Duration, Instant};
 

@@ -1,8 +1,9 @@
 //! Which metrics of an entity can be split.
 
-use super::{MigrationError, Splitter};
+use super::splitter::Splitter;
 use crate::domain::config::{Config, Count, FactKind, Metric, Order};
 use crate::domain::ids::{Entity, Name};
+use crate::maintenance::storage::MigrationError;
 use crate::redis::layout::{Authors, StoredLayout};
 
 impl Splitter<'_> {

@@ -1,6 +1,6 @@
 //! The steps of a merge.
 
-use super::{MigrationError, Splitter};
+use super::splitter::Splitter;
 use crate::domain::error::StoreError;
 use crate::domain::event::{Cause, Journal, NewAuthor, now_ms};
 use crate::domain::ids::{Entity, Id, Name};
@@ -10,8 +10,9 @@ use crate::domain::split::{Shard, SplitState};
 use crate::facts::FactPage;
 use crate::ingest::actions::Actions;
 use crate::log::renumber;
-use crate::maintenance::storage::Lease;
-use crate::maintenance::sums::{Lock, give_up, saved_sums};
+use crate::maintenance::storage::give_up;
+use crate::maintenance::storage::{Lease, MigrationError};
+use crate::maintenance::sums::{Lock, saved_sums};
 use crate::redis::author::author_keys;
 use crate::redis::call::RedisCall;
 use crate::redis::permissions::Permissions;

@@ -1,11 +1,12 @@
 //! Finishes splits and merges whose command has died, and splits entities because of the rate of their writes.
 
+use super::splitter::Splitter;
 use super::threshold::Threshold;
-use super::{MigrationError, Splitter};
 use crate::domain::config::Config;
 use crate::domain::ids::Entity;
 use crate::domain::progress::Silent;
 use crate::domain::split::{SplitPhase, SplitState};
+use crate::maintenance::storage::MigrationError;
 use crate::redis::store::Store;
 use std::collections::HashMap;
 use std::sync::Arc;

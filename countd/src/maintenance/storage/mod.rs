@@ -21,6 +21,8 @@ mod progress;
 mod record;
 mod retry;
 mod slots;
+mod splits;
+mod sums;
 mod target;
 
 pub use adoption::{AdoptionOptions, AdoptionReport, AdoptionRun};
@@ -32,6 +34,8 @@ pub use migration::{Migration, Options};
 pub(in crate::maintenance) use processes::Processes;
 pub use progress::{Damage, Report};
 pub use record::{RecordedRun, Recorder, RunState, recorded_permissions, recorded_runs};
+pub(in crate::maintenance) use splits::refuse_while_split;
+pub(in crate::maintenance) use sums::{give_up, give_up_permissions};
 pub use target::Target;
 
 use super::visits;

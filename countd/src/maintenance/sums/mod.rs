@@ -15,7 +15,7 @@ mod wave;
 pub use compare::SumCheck;
 pub use followers::{FollowersCheck, FollowersPass};
 pub(super) use lock::Lock;
-pub use state::{SavedSums, give_up, give_up_permissions, saved_sums};
+pub use state::{SavedSums, saved_sums};
 pub use sweep::SumSweep;
 pub(super) use wave::{PERMISSIONS as WAVE_PERMISSIONS, wave};
 

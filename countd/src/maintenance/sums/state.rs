@@ -6,38 +6,15 @@ use crate::domain::event::now_ms;
 use crate::domain::keys::Partition;
 use crate::redis::call::RedisCall;
 use crate::redis::permissions::Permissions;
-use crate::redis::script::{CounterBackend, LoadedScript, SUMS_STATE, ScriptTemplate};
+use crate::redis::script::{CounterBackend, SUMS_STATE, ScriptTemplate};
 use crate::redis::store::Store;
 use redis::FromRedisValue;
-use std::sync::LazyLock;
 
 /// Commands that this file sends.
 const PERMISSIONS: &[&str] = &["HMGET {sums} f", "HSET {sums} f v"];
 
 static ADVANCE: ScriptTemplate =
     ScriptTemplate::writing(&[SUMS_STATE, include_str!("../../lua/sums_advance.lua")]);
-
-/// Gives up the comparison of sums of credits in a slot.
-static GIVE_UP: LazyLock<LoadedScript> =
-    LazyLock::new(|| LoadedScript::writing(include_str!("../../lua/sums_give_up.lua")));
-
-/// The permission that [`give_up`] requires.
-pub fn give_up_permissions() -> Permissions {
-    GIVE_UP.required_permissions()
-}
-
-/// Gives up the sweep over authors that is under way: nothing is compared with its sums.
-///
-/// # Errors
-/// The store is unavailable. It may have been given up in some slots; the call can be repeated.
-pub async fn give_up(store: &Store) -> Result<(), StoreError> {
-    let keys = store.keys();
-    for partition in 0..if keys.tagged() { keys.partitions() } else { 1 } {
-        let call = GIVE_UP.script.key(keys.sums_state(partition));
-        let _: u64 = call.invoke_async(&mut store.commands()).await?;
-    }
-    Ok(())
-}
 
 pub(super) fn required_permissions(backend: CounterBackend) -> Permissions {
     Permissions::of_commands(PERMISSIONS).and(ADVANCE.required_permissions(backend))

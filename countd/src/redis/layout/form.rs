@@ -1,6 +1,6 @@
 //! The form of the stored layout: the fields of its Hash.
 
-use super::splits::Splits;
+use super::splits::{Splits, unknown_value};
 use super::views::parse_views;
 use crate::domain::author_feed::AuthorFeed;
 use crate::domain::config::USER;
@@ -135,14 +135,6 @@ pub struct StoredLayout {
     pub(super) columns: HashMap<String, Name>,
     /// The views of these columns, by the schema that has them.
     pub(super) views: BTreeMap<Name, SchemaViews>,
-}
-
-/// The error for a field with a value that this version does not know.
-pub(super) fn unknown_value(field: &str, value: &str) -> ConnectError {
-    ConnectError::UnknownLayout {
-        field: field.to_owned(),
-        value: value.to_owned(),
-    }
 }
 
 impl StoredLayout {
@@ -396,6 +388,47 @@ pub(super) mod tests {
         assert_eq!(layout.storage_of(&name("video")), StoragePhase::Table);
         assert_eq!(layout.storage_of_users(), StoragePhase::Table);
         assert!(layout.can_change(&[]));
+    }
+
+    #[test]
+    fn states_of_split_entities_are_parsed() {
+        let fields = [
+            ("partitions", "1024/murmur2"),
+            ("hash", "murmur2"),
+            ("counters", "module"),
+            ("authors", "registry"),
+            ("splits", "on"),
+        ];
+        let with = |field, value| parse(&[&fields[..], &[(field, value)]].concat());
+        let layout = with("split:note:7", "split 12 8 like,fav").expect("a layout");
+        let state = layout
+            .split_of(&crate::domain::keys::testing::entity("note", "7"))
+            .expect("a state");
+        assert_eq!((state.generation, state.shards), (12, 8));
+        assert_eq!(
+            layout.split_of(&crate::domain::keys::testing::entity("note", "8")),
+            None
+        );
+        assert!(layout.can_change(&[]));
+        for (eid, is_former) in [
+            ("7", false),
+            ("7~12.3", false),
+            ("7~11.3", true),
+            ("8~12.3", true),
+        ] {
+            let eid = crate::domain::ids::Id::stored(eid).expect("an ID");
+            assert_eq!(
+                layout.is_former_shard(&crate::domain::keys::testing::name("note"), &eid),
+                is_former
+            );
+        }
+        for (field, value) in [
+            ("split:note:7", "other 12 8 like"),
+            ("split:note:7~1.2", "split 12 8 like"),
+            ("split:note", "split 12 8 like"),
+        ] {
+            assert!(with(field, value).is_err(), "{field} {value}");
+        }
     }
 
     #[test]

@@ -1,6 +1,5 @@
 //! The split entities of the stored layout.
 
-use super::form::unknown_value;
 use crate::domain::error::ConnectError;
 use crate::domain::ids::{Entity, Id, Name};
 use crate::domain::split::{Shard, SplitState};
@@ -60,42 +59,10 @@ impl Splits {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::super::form::tests::parse;
-    use crate::domain::ids::Id;
-    use crate::domain::keys::testing::{entity, name};
-
-    #[test]
-    fn states_of_split_entities_are_parsed() {
-        let fields = [
-            ("partitions", "1024/murmur2"),
-            ("hash", "murmur2"),
-            ("counters", "module"),
-            ("authors", "registry"),
-            ("splits", "on"),
-        ];
-        let with = |field, value| parse(&[&fields[..], &[(field, value)]].concat());
-        let layout = with("split:note:7", "split 12 8 like,fav").expect("a layout");
-        let state = layout.split_of(&entity("note", "7")).expect("a state");
-        assert_eq!((state.generation, state.shards), (12, 8));
-        assert_eq!(layout.split_of(&entity("note", "8")), None);
-        assert!(layout.can_change(&[]));
-        for (eid, is_former) in [
-            ("7", false),
-            ("7~12.3", false),
-            ("7~11.3", true),
-            ("8~12.3", true),
-        ] {
-            let eid = Id::stored(eid).expect("an ID");
-            assert_eq!(layout.is_former_shard(&name("note"), &eid), is_former);
-        }
-        for (field, value) in [
-            ("split:note:7", "other 12 8 like"),
-            ("split:note:7~1.2", "split 12 8 like"),
-            ("split:note", "split 12 8 like"),
-        ] {
-            assert!(with(field, value).is_err(), "{field} {value}");
-        }
+/// The error for a field with a value that this version does not know.
+pub(super) fn unknown_value(field: &str, value: &str) -> ConnectError {
+    ConnectError::UnknownLayout {
+        field: field.to_owned(),
+        value: value.to_owned(),
     }
 }

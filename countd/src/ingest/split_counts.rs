@@ -1,0 +1,88 @@
+//! Reads the counts of split entities for the answers to actions.
+
+use super::actions::Actions;
+use super::split_totals::{Known, LIFETIME, MAX_KNOWN, SplitTotals, count_call};
+use crate::domain::error::{Problem, StoreError};
+use crate::domain::ids::{Entity, Name};
+use crate::domain::keys::CounterLocation;
+use crate::domain::split::SplitState;
+use crate::redis::call::{RedisCall, send_reads};
+use crate::redis::permissions::Permissions;
+use crate::redis::script::CounterBackend;
+use redis::FromRedisValue;
+use std::sync::Arc;
+use std::time::Instant;
+
+impl Actions {
+    /// The permissions that [`count_call`](Self::count_call) requires.
+    pub fn total_permissions(backend: CounterBackend) -> Permissions {
+        SplitTotals::required_permissions(backend)
+    }
+
+    /// The call that reads a counter. Its reply is the value.
+    pub fn count_call(backend: CounterBackend, at: &CounterLocation, idx: usize) -> RedisCall {
+        count_call(backend, at, idx)
+    }
+
+    /// The count of a split entity. One counter may be known: that of the base (place 0), or of a shard.
+    ///
+    /// # Errors
+    /// Redis failed.
+    pub(super) async fn total(
+        &self,
+        (base, metric): (&Entity, &Name),
+        state: &SplitState,
+        known: Option<(usize, u64)>,
+    ) -> Result<u64, Problem> {
+        let Some((place, count)) = known else {
+            return Ok(self.counts((base, metric), state).await?.iter().sum());
+        };
+        let key = (base.clone(), metric.clone());
+        let lifetime = self.catalog.config.hot.cache().unwrap_or(LIFETIME);
+        let known = self.totals.with(|all| all.get(&key).cloned());
+        let fresh = known.filter(|known| {
+            known.generation == state.generation && known.read_at.elapsed() < lifetime
+        });
+        let counts = match fresh {
+            Some(known) => known.counts,
+            None => {
+                let read_at = Instant::now();
+                let counts: Arc<[u64]> = self.counts((base, metric), state).await?.into();
+                let known = Known {
+                    generation: state.generation,
+                    read_at,
+                    counts: Arc::clone(&counts),
+                };
+                self.totals.with(|all| {
+                    if all.len() >= MAX_KNOWN {
+                        all.clear();
+                    }
+                    all.insert(key, known);
+                });
+                counts
+            }
+        };
+        let others = counts.iter().enumerate().filter(|(at, _)| *at != place);
+        Ok(count + others.map(|(_, count)| count).sum::<u64>())
+    }
+
+    async fn counts(
+        &self,
+        (base, metric): (&Entity, &Name),
+        state: &SplitState,
+    ) -> Result<Vec<u64>, Problem> {
+        let mut calls = Vec::with_capacity(usize::from(state.shards) + 1);
+        let shards = state.all().map(|shard| shard.of(base));
+        for entity in std::iter::once(base.clone()).chain(shards) {
+            let counter = self.counter(&entity, metric).await?;
+            let backend = self.store.backend();
+            calls.push(Actions::count_call(backend, &counter.at, counter.idx));
+        }
+        let replies = send_reads(&self.store, &calls).await?.into_iter();
+        let counts = replies.map(|reply| {
+            let unexpected = |error: redis::ParsingError| StoreError::Unexpected(error.to_string());
+            Ok(u64::from_redis_value(reply?).map_err(unexpected)?)
+        });
+        counts.collect()
+    }
+}
