@@ -11,9 +11,9 @@ use crate::domain::config::Config;
 use crate::domain::error::StoreError;
 use crate::domain::health::Health;
 use crate::domain::keys::Partition;
+use crate::log::Streams;
 use crate::log::archive::{self, ArchiveError, ArchivedRange, Chunk, Index, OffsetRange};
 use crate::log::archive::{ArchiveGuard, Outcome, Record, Segment};
-use crate::log::{EventLog, Streams};
 use crate::redis::store::Store;
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -286,17 +286,7 @@ impl Archiver {
 
     /// Trims logs up to what is archived.
     async fn trim(&mut self) -> Result<(), StoreError> {
-        let mut trimmed = self.untrimmed.take_due();
-        if trimmed.is_empty() {
-            return Ok(());
-        }
-        // Read after the archived offsets were recorded, at which holds begin.
-        let partitions: Vec<Partition> = trimmed.iter().map(|log| log.partition).collect();
-        let holds = archive::holds(&self.store, &partitions).await?;
-        for (log, hold) in trimmed.iter_mut().zip(holds) {
-            log.next = hold.map_or(log.next, |hold| log.next.min(hold));
-        }
-        self.log.acknowledge(&trimmed).await
+        self.untrimmed.trim(&self.store, &self.log).await
     }
 }
 

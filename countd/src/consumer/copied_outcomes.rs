@@ -78,7 +78,7 @@ impl CopiedOutcomes {
         self.forgotten_at = Instant::now();
         let partitions = self.with_outcomes(partitions).await?;
         let copied = published::load(&self.store, &partitions).await?;
-        // Holds begin at the offsets of the copies: those that are set later are not before these.
+        // A hold begins at the copied offset, which only grows: a later hold is not below this one.
         let holds = archive::holds(&self.store, &partitions).await?;
         let needed = copied.into_iter().zip(holds);
         for (partition, (copied, hold)) in partitions.into_iter().zip(needed) {

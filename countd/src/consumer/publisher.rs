@@ -14,9 +14,8 @@ use super::untrimmed::UntrimmedLogs;
 use crate::domain::config::Config;
 use crate::domain::error::StoreError;
 use crate::domain::keys::Partition;
-use crate::log::archive;
 use crate::log::kafka::{OutgoingRecord, Producer, Topic, TopicError, Watermarks, short_history};
-use crate::log::{EventLog, LogEntry, Streams, published};
+use crate::log::{LogEntry, Streams, published};
 use crate::redis::store::Store;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use std::sync::Arc;
@@ -317,17 +316,7 @@ impl Publisher {
 
     /// Trims streams up to what was copied.
     async fn trim(&mut self) -> Result<(), StoreError> {
-        let mut trimmed = self.untrimmed.take_due();
-        if trimmed.is_empty() {
-            return Ok(());
-        }
-        // Read after the offsets of the copies were recorded, at which the holds of rebuilds begin.
-        let partitions: Vec<Partition> = trimmed.iter().map(|log| log.partition).collect();
-        let holds = archive::holds(&self.store, &partitions).await?;
-        for (log, hold) in trimmed.iter_mut().zip(holds) {
-            log.next = hold.map_or(log.next, |hold| log.next.min(hold));
-        }
-        self.log.acknowledge(&trimmed).await
+        self.untrimmed.trim(&self.store, &self.log).await
     }
 }
 

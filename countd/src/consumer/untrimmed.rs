@@ -1,8 +1,10 @@
 //! The entries that an archiver or a publisher has passed on and that are still in the logs: when the logs are trimmed.
 
 use crate::domain::config::Config;
+use crate::domain::error::StoreError;
 use crate::domain::keys::Partition;
-use crate::log::Acknowledgement;
+use crate::log::{Acknowledgement, EventLog, Streams, archive};
+use crate::redis::store::Store;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
@@ -66,8 +68,25 @@ impl UntrimmedLogs {
             .retain(|partition, _| partitions.contains(partition));
     }
 
+    /// Trims the logs that are due, up to the holds of rebuilds. What was passed on must be recorded, since holds begin there.
+    ///
+    /// # Errors
+    /// Redis failed.
+    pub async fn trim(&mut self, store: &Store, log: &Streams) -> Result<(), StoreError> {
+        let mut trimmed = self.take_due();
+        if trimmed.is_empty() {
+            return Ok(());
+        }
+        let partitions: Vec<Partition> = trimmed.iter().map(|log| log.partition).collect();
+        let holds = archive::holds(store, &partitions).await?;
+        for (log, hold) in trimmed.iter_mut().zip(holds) {
+            log.next = hold.map_or(log.next, |hold| log.next.min(hold));
+        }
+        log.acknowledge(&trimmed).await
+    }
+
     /// The logs that are to be trimmed now. Their entries count as trimmed.
-    pub fn take_due(&mut self) -> Vec<Acknowledgement> {
+    fn take_due(&mut self) -> Vec<Acknowledgement> {
         let is_due = self.trimmed_at.elapsed() >= TRIM_INTERVAL;
         if is_due {
             self.trimmed_at = Instant::now();

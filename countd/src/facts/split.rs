@@ -126,7 +126,7 @@ impl SplitFacts {
         ])
     }
 
-    /// The call that reads a page of the users whose home is the base: of those who have a fact, or of those who took it back.
+    /// The call that reads a page of the users of the base: the members of the facts, or of the removed facts.
     ///
     /// # Errors
     /// The cursor is invalid.

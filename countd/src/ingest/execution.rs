@@ -113,7 +113,7 @@ impl Actions {
             .map(|action| action.request.clone())
             .collect();
         let mut outcomes = Vec::with_capacity(actions.len());
-        // Those that fail because their entity was split or merged are executed again in their order.
+        // An action whose entity was split or merged meanwhile is retried, in order.
         for (request, outcome) in requests.into_iter().zip(self.execute_once(actions).await) {
             outcomes.push(self.repeated(request, outcome).await);
         }

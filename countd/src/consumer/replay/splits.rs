@@ -8,8 +8,8 @@ use crate::domain::keys::Partition;
 use crate::domain::split::Shard;
 use crate::redis::layout::StoredLayout;
 
-/// Refuses an entry of after the data was saved that concerns a split which the data does not have: facts of its shards would be at keys that
-/// nobody reads.
+/// Refuses an entry that is later than the snapshot and concerns a split that the data does not have: facts of its shards would be at keys
+/// that no read uses.
 ///
 /// # Errors
 /// The snapshot is of before the split, or of before the merge.

@@ -21,7 +21,7 @@ pub enum SplitPhase {
     Splitting,
     /// Facts of new users are added at shards.
     Split,
-    /// Facts and counters are copied from the shards to the base. Nobody changes them meanwhile.
+    /// Facts and counters are copied from the shards to the base. Actions on them are refused.
     Merging,
 }
 

@@ -56,7 +56,7 @@ pub(super) enum Without {
     Fence,
     /// The String at the key of the facts of the shard.
     ShardFence,
-    /// The flag with which the base refuses actions while facts are copied.
+    /// Whether the base refuses actions, while facts are copied.
     Merging,
     /// The set of users of the base who have taken their fact back.
     Former,

@@ -1,4 +1,4 @@
-//! The overview: figures of the logs, problems, differences of counters, and hot entities and those that are split.
+//! The overview: figures of the logs, problems, differences of counters, hot entities, and split entities.
 
 use super::error::ConsoleError;
 use super::layout::{Column, Section, entity_link, number, page, table, time};

@@ -300,7 +300,7 @@ impl Usage {
 struct Probed {
     /// The number of likes.
     sent: u64,
-    /// The number of those that were accepted.
+    /// The number of accepted likes.
     accepted: u64,
     /// The time from a like that was refused to the next one that was accepted.
     refused: Duration,
