@@ -11,7 +11,7 @@ use serde_json::{Value as Json, json};
 use std::collections::BTreeSet;
 
 /// The documented codes and their statuses.
-const CODES: [(&str, u16); 32] = [
+const CODES: [(&str, u16); 33] = [
     ("malformed", 400),
     ("unauthorized", 401),
     ("forbidden", 403),
@@ -37,6 +37,7 @@ const CODES: [(&str, u16); 32] = [
     ("damaged", 500),
     ("internal", 500),
     ("busy", 503),
+    ("merging", 503),
     ("not_acknowledged", 503),
     ("not_counting", 503),
     ("not_filled", 503),
