@@ -119,9 +119,11 @@ pub fn decode(entry: &LogEntry) -> DecodedEntry {
         return DecodedEntry::Invalid(format!("too long: {} bytes", entry.size));
     }
     let decoded = match entry.kind {
-        EntryKind::Event => {
-            serde_json::from_slice(&entry.payload).map(|event| DecodedEntry::Event(event, None))
+        EntryKind::Event => match Event::read_written(&entry.payload) {
+            Some(event) => Ok(event),
+            None => serde_json::from_slice(&entry.payload),
         }
+        .map(|event| DecodedEntry::Event(event, None)),
         EntryKind::Group => serde_json::from_slice(&entry.payload).map(open_group),
         EntryKind::Envelope => serde_json::from_slice(&entry.payload).map(open_envelope),
         EntryKind::Derived => serde_json::from_slice(&entry.payload).map(DecodedEntry::Derived),

@@ -2,6 +2,7 @@
 
 use super::decoder::{DecodedEntry, decode};
 use crate::domain::config::Config;
+use crate::domain::event::Event;
 use crate::log::kafka::Record;
 use crate::log::{EntryKind, LogEntry};
 
@@ -13,13 +14,7 @@ pub fn decode_record(
     misplaced: Option<String>,
     config: &Config,
 ) -> (LogEntry, DecodedEntry) {
-    let has_value = record.value.is_some();
-    let mut entry = record.into_entry();
-    let decoded = match (misplaced, has_value) {
-        (Some(reason), _) => DecodedEntry::Invalid(reason),
-        (None, false) => DecodedEntry::Invalid("the record has no value".to_owned()),
-        (None, true) => decode(&entry),
-    };
+    let (mut entry, decoded) = decode_value(record, misplaced);
     let refused = match &decoded {
         DecodedEntry::Event(event, None) if is_fact(event.metric.as_str(), config) => {
             "an event of a once metric without its fact: use POST /action/{metric}, or an envelope"
@@ -34,6 +29,25 @@ pub fn decode_record(
     // It must not be retried as an entry of a stream, where it would be taken at its word.
     entry.kind = EntryKind::Unknown;
     (entry, DecodedEntry::Invalid(refused.to_owned()))
+}
+
+/// Decodes the value of a record.
+fn decode_value(record: Record, misplaced: Option<String>) -> (LogEntry, DecodedEntry) {
+    let reason = match (misplaced, &record.value) {
+        (None, Some(value)) => {
+            // Most records. What has this form has no `event_id`.
+            if let Some(event) = Event::read_written(value) {
+                let entry = record.into_entry_of(EntryKind::Event);
+                return (entry, DecodedEntry::Event(event, None));
+            }
+            let entry = record.into_entry();
+            let decoded = decode(&entry);
+            return (entry, decoded);
+        }
+        (Some(reason), _) => reason,
+        (None, None) => "the record has no value".to_owned(),
+    };
+    (record.into_entry(), DecodedEntry::Invalid(reason))
 }
 
 /// Whether events of a metric are those of facts.

@@ -19,7 +19,7 @@ const SIZE: WorkloadSize = WorkloadSize {
     clients: 8,
     users: 20,
     notes: 300,
-    actions_per_client: 800,
+    actions_per_client: 400,
     batch: 25,
     erasures: 1,
 };

@@ -7,6 +7,8 @@ use countint_tests::Server;
 use serde_json::Value as Json;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread;
+use std::time::Duration;
 
 /// The note that all of the users like: more than a page of a Set has at once.
 const NOTE: u64 = 2_000_000;
@@ -14,6 +16,9 @@ const USERS: std::ops::Range<u64> = 3_000_000..3_000_700;
 /// The user who likes all of the notes, most of which are in the older facts of the user's timeline.
 const USER: u64 = 3_000_000;
 const NOTES: std::ops::Range<u64> = 2_000_000..2_000_060;
+
+/// The interval between rounds, in which the clients have the cores.
+const INTERVAL: Duration = Duration::from_millis(50);
 
 /// Reads until it is stopped.
 pub struct Reads {
@@ -64,6 +69,7 @@ impl Companion for Reads {
             let listed = pages(api, &format!("/user/{USER}/like/note"), "items");
             assert_eq!(listed, notes);
             rounds += 1;
+            thread::sleep(INTERVAL);
         }
         rounds
     }

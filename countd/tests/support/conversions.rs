@@ -20,7 +20,7 @@ const UNDER_KILLS: WorkloadSize = WorkloadSize {
     clients: 6,
     users: 20,
     notes: 300,
-    actions_per_client: 1_000,
+    actions_per_client: 600,
     batch: 25,
     erasures: 1,
 };

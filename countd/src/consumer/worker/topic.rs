@@ -67,6 +67,8 @@ pub struct WorkerTopic {
     pub(super) readable: BTreeSet<Partition>,
     pub(super) advanced_at: Instant,
     pub(super) has_caught_up: bool,
+    /// The memory of the records of a read, for the next one.
+    pub(super) spare: Vec<Record>,
 }
 
 /// What a poll has read.
@@ -95,6 +97,7 @@ impl WorkerTopic {
             readable: BTreeSet::new(),
             advanced_at: Instant::now(),
             has_caught_up: false,
+            spare: Vec::new(),
         }
     }
 
@@ -187,7 +190,8 @@ impl WorkerTopic {
             }
         }
         if let Some(reader) = &mut self.reader {
-            (reads.records, reads.is_end) = reader.take(MAX_RECORDS, MAX_BYTES);
+            reads.records = std::mem::take(&mut self.spare);
+            reads.is_end = reader.take(&mut reads.records, MAX_RECORDS, MAX_BYTES);
         }
         Ok(reads)
     }

@@ -10,7 +10,7 @@ use crate::domain::error::StoreError;
 use crate::domain::health::PartitionPart;
 use crate::domain::keys::Partition;
 use crate::log::LogEntry;
-use crate::log::kafka::{Origin, Record};
+use crate::log::kafka::Record;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
@@ -36,7 +36,7 @@ impl Worker {
             return Ok(READ_TIMEOUT);
         };
         topic.begin_read(offsets, limit, READ_TIMEOUT);
-        let reads = tokio::select! {
+        let mut reads = tokio::select! {
             reads = topic.read(wait) => reads?,
             _ = stop.wait_for(|stop| *stop) => return Ok(Duration::ZERO),
         };
@@ -51,7 +51,11 @@ impl Worker {
         self.has_caught_up |= is_caught_up;
         let is_blocked = self.renumber_foreign_ids(&reads.streams).await;
         self.aggregate(reads.streams, &reads.offsets).await?;
-        self.add_topic(reads.records).await?;
+        self.add_topic(&mut reads.records).await?;
+        if let Some(topic) = &mut self.topic {
+            reads.records.clear();
+            topic.spare = reads.records;
+        }
         self.advance_idle(false);
         self.flush_if_due(is_idle).await?;
         self.record_progress();
@@ -76,41 +80,54 @@ impl Worker {
                 .has_failed(partition, PartitionPart::DeadLetters)
     }
 
-    /// Adds records to the accumulator.
-    async fn add_topic(&mut self, records: Vec<Record>) -> Result<(), StoreError> {
-        let Some(topic) = &mut self.topic else {
+    /// Adds records to the accumulator, and takes them.
+    async fn add_topic(&mut self, records: &mut [Record]) -> Result<(), StoreError> {
+        let Some(topic) = &self.topic else {
             return Ok(());
         };
-        let identity = topic.watched.topic().identity();
-        let (keys, count) = (self.store.keys(), identity.partitions);
-        let mut by_partition: BTreeMap<Partition, Vec<(LogEntry, DecodedEntry)>> = BTreeMap::new();
-        for record in records {
-            let (partition, misplaced) = match record.origin(keys, count) {
-                Origin::Key(partition) => (partition, None),
-                Origin::Misplaced(partition, reason) => (partition, Some(reason)),
-            };
+        let (keys, count) = (
+            self.store.keys(),
+            topic.watched.topic().identity().partitions,
+        );
+        // By partition, in their order. The records stay where they are, because they are large.
+        let mut order: Vec<(Partition, usize)> = Vec::with_capacity(records.len());
+        for (at, record) in records.iter().enumerate() {
             // Streams have what was copied from them.
-            let seen = topic.seen.get(&partition);
-            let is_new = seen.is_some_and(|seen| record.offset >= seen.until);
-            if is_new && !record.is_copy && topic.readable.contains(&partition) {
-                let decoded = decode_record(record, misplaced, &self.catalog.config);
-                by_partition.entry(partition).or_default().push(decoded);
+            if !record.is_copy {
+                order.push((record.origin(keys, count).partition(), at));
             }
         }
+        order.sort_unstable();
         // Those that were not added completely.
         let mut left = BTreeSet::new();
-        for (partition, mut entries) in by_partition {
+        for places in order.chunk_by(|(one, _), (other, _)| one == other) {
+            let (Some((partition, _)), Some(topic)) = (places.first().copied(), &self.topic) else {
+                continue;
+            };
+            let seen = topic.seen.get(&partition);
+            let Some(seen) = seen.filter(|_| topic.readable.contains(&partition)) else {
+                continue;
+            };
+            let is_seen = |(_, at): &(Partition, usize)| records[*at].offset < seen.until;
+            let places = &places[places.partition_point(is_seen)..];
+            if places.is_empty() {
+                continue;
+            }
             if self.is_topic_blocked(partition) {
                 left.insert(partition);
                 continue;
             }
-            while !entries.is_empty() {
-                let others = entries.split_off(entries.len().min(MAX_ADDED));
-                if !self.add_records(partition, entries).await? {
+            for places in places.chunks(MAX_ADDED) {
+                let decode = |(_, at): &(Partition, usize)| {
+                    let record = std::mem::take(&mut records[*at]);
+                    let misplaced = record.origin(keys, count).misplaced();
+                    decode_record(record, misplaced, &self.catalog.config)
+                };
+                let (entries, decoded) = places.iter().map(decode).unzip();
+                if !self.add_records(partition, entries, decoded).await? {
                     left.insert(partition);
                     break;
                 }
-                entries = others;
             }
         }
         let Some(topic) = &mut self.topic else {
@@ -136,7 +153,8 @@ impl Worker {
     async fn add_records(
         &mut self,
         partition: Partition,
-        records: Vec<(LogEntry, DecodedEntry)>,
+        entries: Vec<LogEntry>,
+        decoded: Vec<DecodedEntry>,
     ) -> Result<bool, StoreError> {
         let next = self.next_topic_offset(partition);
         let seen = |worker: &Worker| {
@@ -147,7 +165,6 @@ impl Worker {
         if next.is_none() || next != seen(self).map(|seen| seen.next) {
             return Ok(false);
         }
-        let (entries, decoded): (Vec<LogEntry>, Vec<DecodedEntry>) = records.into_iter().unzip();
         let Some(last) = entries.last().map(|entry| entry.offset) else {
             return Ok(true);
         };

@@ -9,6 +9,7 @@ mod group;
 mod journal;
 mod reverse;
 mod timestamp;
+mod written;
 
 pub use author::NewAuthor;
 pub use check::{Check, CheckMode, MAX_CHECKS};

@@ -157,51 +157,48 @@ impl Reader {
         }
     }
 
-    /// Takes records that have arrived, up to a number and a sum of their sizes. Returns them in the order of each partition, and whether
-    /// there are no more.
-    pub fn take(&mut self, limit: usize, bytes: usize) -> (Vec<Record>, bool) {
-        let (mut records, mut size) = (Vec::new(), 0);
+    /// Appends records that have arrived to `records`, up to a number and a sum of their sizes, in the order of each partition. Returns
+    /// whether there are no more.
+    pub fn take(&mut self, records: &mut Vec<Record>, limit: usize, bytes: usize) -> bool {
+        let mut size = 0;
         if let Some(record) = self.first.take() {
             size += record.size();
             records.push(record);
         }
-        let (mut received, mut is_end) = (Vec::new(), false);
-        {
+        let error = {
             let mut messages = self.consumer.stream();
-            while records.len() + received.len() < limit && size < bytes {
-                let Some(Some(message)) = messages.next().now_or_never() else {
-                    is_end = true;
-                    break;
-                };
-                let record = message.map(|message| Record::of(&message));
-                if let Ok(Some(record)) = &record {
-                    size += record.size();
+            loop {
+                if records.len() >= limit || size >= bytes {
+                    return false;
                 }
-                received.push(record);
-            }
-        }
-        for record in received {
-            records.extend(self.accept(record));
-        }
-        (records, is_end)
-    }
-
-    /// Accepts a record that follows those that were read.
-    fn accept(&mut self, received: Result<Option<Record>, KafkaError>) -> Option<Record> {
-        let record = match received {
-            Ok(record) => record?,
-            Err(error) => {
-                self.fail(&error);
-                return None;
+                let Some(Some(message)) = messages.next().now_or_never() else {
+                    return true;
+                };
+                match message.map(|message| Record::of(&message)) {
+                    Ok(record) => {
+                        if let Some(record) = record.and_then(|read| follow(&mut self.next, read)) {
+                            size += record.size();
+                            records.push(record);
+                        }
+                    }
+                    Err(error) => break error,
+                }
             }
         };
-        let next = self.next.get_mut(&record.topic_partition)?;
-        // A record from before a partition was assigned again.
-        if record.offset < *next {
-            return None;
+        // It may be that nothing that follows is accepted.
+        self.fail(&error);
+        false
+    }
+
+    /// Accepts what was received, if it follows what was read.
+    fn accept(&mut self, received: Result<Option<Record>, KafkaError>) -> Option<Record> {
+        match received {
+            Ok(record) => follow(&mut self.next, record?),
+            Err(error) => {
+                self.fail(&error);
+                None
+            }
         }
-        *next = record.offset + 1;
-        Some(record)
     }
 
     fn fail(&mut self, error: &KafkaError) {
@@ -226,4 +223,15 @@ impl Reader {
             error => tracing::debug!(%error, "a read of the topic has failed"),
         }
     }
+}
+
+/// Accepts a record that follows those that were read: advances the next offset of its partition. `None` for one from before the partition
+/// was assigned again.
+fn follow(next: &mut BTreeMap<u16, u64>, record: Record) -> Option<Record> {
+    let next = next.get_mut(&record.topic_partition)?;
+    if record.offset < *next {
+        return None;
+    }
+    *next = record.offset + 1;
+    Some(record)
 }

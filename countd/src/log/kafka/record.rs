@@ -31,7 +31,7 @@ pub fn short_history(history: &str) -> &str {
 }
 
 /// A record of the topic.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Record {
     /// The partition of the topic.
     pub topic_partition: u16,
@@ -52,6 +52,23 @@ pub enum Origin {
     Key(Partition),
     /// To this partition because it has to belong to some. It cannot be counted, for the reason.
     Misplaced(Partition, String),
+}
+
+impl Origin {
+    /// The partition.
+    pub fn partition(&self) -> Partition {
+        match self {
+            Origin::Key(partition) | Origin::Misplaced(partition, _) => *partition,
+        }
+    }
+
+    /// Why the record cannot be counted where it is, if it cannot.
+    pub fn misplaced(self) -> Option<String> {
+        match self {
+            Origin::Key(_) => None,
+            Origin::Misplaced(_, reason) => Some(reason),
+        }
+    }
 }
 
 impl Record {
@@ -104,17 +121,20 @@ impl Record {
 
     /// The entry of the log. A value with an `event_id` is an envelope.
     pub fn into_entry(self) -> LogEntry {
-        let size = self.size();
-        let payload = self.value.unwrap_or_default();
-        let kind = match has_event_id(&payload) {
+        let kind = match self.value.as_deref().is_some_and(has_event_id) {
             true => EntryKind::Envelope,
             false => EntryKind::Event,
         };
+        self.into_entry_of(kind)
+    }
+
+    /// The entry of the log, of a kind that is known.
+    pub fn into_entry_of(self, kind: EntryKind) -> LogEntry {
         LogEntry {
             offset: self.offset,
             kind,
-            payload,
-            size,
+            size: self.size(),
+            payload: self.value.unwrap_or_default(),
             is_whole: true,
         }
     }

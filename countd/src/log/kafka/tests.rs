@@ -52,7 +52,8 @@ async fn read(reader: &mut Reader, count: usize) -> Vec<(u16, u64, bool)> {
     while read.len() < count {
         assert!(since.elapsed() < PATIENCE, "{read:?}");
         reader.wait(Duration::from_millis(100)).await;
-        let (records, _) = reader.take(count - read.len(), usize::MAX);
+        let mut records = Vec::new();
+        reader.take(&mut records, count - read.len(), usize::MAX);
         read.extend(
             records
                 .into_iter()
