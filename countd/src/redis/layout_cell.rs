@@ -14,6 +14,8 @@ pub struct LayoutCell {
     since: Instant,
     /// When it was last known to be current, in milliseconds after `since`.
     confirmed_ms: AtomicU64,
+    /// When this process last tried to find out, without a long pause before, in milliseconds after `since`.
+    tried_ms: AtomicU64,
     /// Held while something must not outlast the layout.
     holds: RwLock<()>,
 }
@@ -25,6 +27,7 @@ impl LayoutCell {
             layout: ArcSwap::from_pointee(layout),
             since: read_at,
             confirmed_ms: AtomicU64::new(0),
+            tried_ms: AtomicU64::new(0),
             holds: RwLock::new(()),
         }
     }
@@ -42,9 +45,25 @@ impl LayoutCell {
 
     /// Records that the layout was current at a time.
     pub fn confirm(&self, at: Instant) {
-        let elapsed = at.saturating_duration_since(self.since);
-        self.confirmed_ms
-            .fetch_max(elapsed.as_millis() as u64, Ordering::AcqRel);
+        self.advance(&self.confirmed_ms, at);
+    }
+
+    /// Records that this process has found out now whether the layout is current.
+    pub fn record_success(&self) {
+        self.advance(&self.tried_ms, Instant::now());
+    }
+
+    /// Records that it could not. After a pause that is longer than `longest` that changes nothing: the process may have been suspended, and
+    /// only a success says what the layout is now.
+    pub fn record_failure(&self, longest: Duration) {
+        if self.since_try() < longest {
+            self.advance(&self.tried_ms, Instant::now());
+        }
+    }
+
+    fn advance(&self, time: &AtomicU64, to: Instant) {
+        let elapsed = to.saturating_duration_since(self.since);
+        time.fetch_max(elapsed.as_millis() as u64, Ordering::AcqRel);
     }
 
     /// Keeps the layout from being replaced until the guard is dropped. A task that has a guard must not ask for another one: a replacement
@@ -62,8 +81,17 @@ impl LayoutCell {
 
     /// How long ago the layout was last known to be current.
     pub fn age(&self) -> Duration {
-        let confirmed = Duration::from_millis(self.confirmed_ms.load(Ordering::Acquire));
-        self.since.elapsed().saturating_sub(confirmed)
+        self.since_time(&self.confirmed_ms)
+    }
+
+    /// How long ago this process last tried to find out whether the layout is current, as far as no long pause preceded a failure.
+    pub fn since_try(&self) -> Duration {
+        self.since_time(&self.tried_ms)
+    }
+
+    fn since_time(&self, time: &AtomicU64) -> Duration {
+        let time = Duration::from_millis(time.load(Ordering::Acquire));
+        self.since.elapsed().saturating_sub(time)
     }
 }
 
@@ -141,5 +169,22 @@ mod tests {
         drop(held);
         replacing.await.expect("it is replaced");
         assert_eq!(cell.load().storage_of_users(), StoragePhase::Moving);
+    }
+
+    #[test]
+    fn after_a_long_pause_only_a_success_ends_it() {
+        let (hash, phase) = (PartitionHash::Murmur2, StoragePhase::Table);
+        let layout = StoredLayout::uniform(hash, CounterBackend::Module, phase);
+        let (pause, longest) = (Duration::from_secs(60), Duration::from_secs(30));
+        let before = Instant::now().checked_sub(pause);
+        let before = before.expect("a machine that has run for a minute");
+        let cell = LayoutCell::new(layout, before);
+        cell.record_failure(longest);
+        assert!(cell.since_try() >= pause);
+        cell.record_success();
+        assert!(cell.since_try() < longest);
+        cell.record_failure(longest);
+        assert!(cell.since_try() < longest);
+        assert!(cell.age() >= pause);
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Each process sends a heartbeat every second, and reads the layout again when its epoch has changed. A migration can therefore wait
 //! until all processes follow a change of the layout. A process that could not check the epoch for `MAX_LAYOUT_AGE` answers
-//! no requests and commits nothing until it has, unless no migration and no backfill can change the layout.
+//! no requests and commits nothing until it has, unless nothing can change the layout and the process was not suspended for as long.
 
 use super::day_states::{self, interrupt_days};
 use super::script::LoadedScript;

@@ -10,7 +10,8 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use tokio::sync::RwLockReadGuard;
 
-/// The age of the layout above which a process answers no requests and commits nothing, if a migration or a backfill can change it.
+/// The age of the layout above which a process answers no requests and commits nothing, if a migration, a backfill or a split can change it, or
+/// if the process did not try to read it for as long.
 pub const MAX_LAYOUT_AGE: Duration = Duration::from_secs(30);
 
 impl Store {
@@ -25,6 +26,15 @@ impl Store {
     /// # Errors
     /// The server is unavailable, or a newer version changed the layout.
     pub async fn refresh_layout(&self) -> Result<u64, ConnectError> {
+        let refreshed = self.try_refresh_layout().await;
+        match &refreshed {
+            Ok(_) => self.layout.record_success(),
+            Err(_) => self.layout.record_failure(MAX_LAYOUT_AGE),
+        }
+        refreshed
+    }
+
+    async fn try_refresh_layout(&self) -> Result<u64, ConnectError> {
         let started = Instant::now();
         let (current, mut connection) = (self.layout(), self.reads());
         let epoch = StoredLayout::stored_epoch(&mut connection, &self.keys).await?;
@@ -97,13 +107,15 @@ impl Store {
         self.refresh_layout().await
     }
 
-    /// Whether the layout is known: it was confirmed within `MAX_LAYOUT_AGE`, or no migration and no backfill can change it.
+    /// Whether the layout is known: it was confirmed within `MAX_LAYOUT_AGE`, or no migration and no backfill can change it and this process
+    /// was not suspended meanwhile. While it was, the first entity of all may have been split.
     pub fn knows_layout(&self) -> bool {
         !self.is_outdated.load(Ordering::Acquire) && self.has_recent_layout()
     }
 
     fn has_recent_layout(&self) -> bool {
-        self.layout.age() < MAX_LAYOUT_AGE || !self.layout.load().can_change(&self.reverse)
+        let is_fixed = || !self.layout.load().can_change(&self.reverse);
+        self.layout.age() < MAX_LAYOUT_AGE || self.layout.since_try() < MAX_LAYOUT_AGE && is_fixed()
     }
 
     /// Checks that this process [knows the layout](Self::knows_layout). Without it, a write could use counters that were moved.

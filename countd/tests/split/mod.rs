@@ -5,6 +5,7 @@ mod entity;
 mod model;
 mod nodes;
 mod refusals;
+mod suspended;
 mod threshold;
 
 use crate::support::{Api, printed, run};
