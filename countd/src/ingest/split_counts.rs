@@ -1,7 +1,7 @@
 //! Reads the counts of split entities for the answers to actions.
 
 use super::actions::Actions;
-use super::split_totals::{Known, LIFETIME, MAX_KNOWN, SplitTotals, count_call};
+use super::split_totals::{Known, LIFETIME, SplitTotals, count_call};
 use crate::domain::error::{Problem, StoreError};
 use crate::domain::ids::{Entity, Name};
 use crate::domain::keys::CounterLocation;
@@ -37,31 +37,24 @@ impl Actions {
         let Some((place, count)) = known else {
             return Ok(self.counts((base, metric), state).await?.iter().sum());
         };
-        let key = (base.clone(), metric.clone());
         let lifetime = self.catalog.config.hot.cache().unwrap_or(LIFETIME);
-        let known = self.totals.with(|all| all.get(&key).cloned());
-        let fresh = known.filter(|known| {
-            known.generation == state.generation && known.read_at.elapsed() < lifetime
-        });
-        let counts = match fresh {
-            Some(known) => known.counts,
+        let asked_at = Instant::now();
+        let slot = self.totals.slot((base.clone(), metric.clone()));
+        let mut slot = slot.lock().await;
+        let known = slot.as_ref();
+        let known = known.and_then(|known| known.for_answer(state.generation, asked_at, lifetime));
+        let counts = match known {
+            Some(counts) => counts.ok_or_else(not_read)?,
             None => {
                 let read_at = Instant::now();
-                let counts: Arc<[u64]> = self.counts((base, metric), state).await?.into();
-                let known = Known {
-                    generation: state.generation,
-                    read_at,
-                    counts: Arc::clone(&counts),
-                };
-                self.totals.with(|all| {
-                    if all.len() >= MAX_KNOWN {
-                        all.clear();
-                    }
-                    all.insert(key, known);
-                });
-                counts
+                let read = self.counts((base, metric), state).await;
+                let read: Result<Arc<[u64]>, Problem> = read.map(Into::into);
+                let counts = read.as_ref().ok().cloned();
+                *slot = Some(Known::new(state.generation, read_at, counts));
+                read?
             }
         };
+        drop(slot);
         let others = counts.iter().enumerate().filter(|(at, _)| *at != place);
         Ok(count + others.map(|(_, count)| count).sum::<u64>())
     }
@@ -85,4 +78,10 @@ impl Actions {
         });
         counts.collect()
     }
+}
+
+/// The problem of an answer that waited for a read of another one, which failed.
+fn not_read() -> Problem {
+    let reason = "the counters of the other places could not be read".to_owned();
+    StoreError::Unavailable(std::io::Error::other(reason).into()).into()
 }
