@@ -3,18 +3,33 @@
 use super::decoder::{DecodedEntry, decode};
 use crate::domain::config::Config;
 use crate::domain::event::Event;
-use crate::log::kafka::Record;
+use crate::log::kafka::BorrowedRecord;
 use crate::log::{EntryKind, LogEntry};
 
 /// Decodes a record. `misplaced` is the reason why it cannot be counted where it is, if there is one.
 ///
 /// What only a step in Redis can say is refused: that a fact has changed, or that a counter was updated.
 pub fn decode_record(
-    record: Record,
+    record: BorrowedRecord<'_>,
     misplaced: Option<String>,
     config: &Config,
 ) -> (LogEntry, DecodedEntry) {
-    let (mut entry, decoded) = decode_value(record, misplaced);
+    let (entry, decoded) = match (misplaced, record.value) {
+        (Some(reason), _) => (record.to_entry(), DecodedEntry::Invalid(reason)),
+        (None, None) => {
+            let reason = "the record has no value".to_owned();
+            (record.to_entry(), DecodedEntry::Invalid(reason))
+        }
+        (None, Some(value)) => match Event::read_written(value) {
+            // Most records. What has this form has no `event_id`.
+            Some(event) => (record.to_entry_of_event(), DecodedEntry::Event(event, None)),
+            None => {
+                let entry = record.to_entry();
+                let decoded = decode(&entry);
+                (entry, decoded)
+            }
+        },
+    };
     let refused = match &decoded {
         DecodedEntry::Event(event, None) if is_fact(event.metric.as_str(), config) => {
             "an event of a once metric without its fact: use POST /action/{metric}, or an envelope"
@@ -26,28 +41,12 @@ pub fn decode_record(
         }
         _ => return (entry, decoded),
     };
-    // It must not be retried as an entry of a stream, where it would be taken at its word.
-    entry.kind = EntryKind::Unknown;
-    (entry, DecodedEntry::Invalid(refused.to_owned()))
-}
-
-/// Decodes the value of a record.
-fn decode_value(record: Record, misplaced: Option<String>) -> (LogEntry, DecodedEntry) {
-    let reason = match (misplaced, &record.value) {
-        (None, Some(value)) => {
-            // Most records. What has this form has no `event_id`.
-            if let Some(event) = Event::read_written(value) {
-                let entry = record.into_entry_of(EntryKind::Event);
-                return (entry, DecodedEntry::Event(event, None));
-            }
-            let entry = record.into_entry();
-            let decoded = decode(&entry);
-            return (entry, decoded);
-        }
-        (Some(reason), _) => reason,
-        (None, None) => "the record has no value".to_owned(),
+    let entry = LogEntry {
+        // It must not be retried as an entry of a stream, where it would be taken at its word.
+        kind: EntryKind::Unknown,
+        ..record.to_entry()
     };
-    (record.into_entry(), DecodedEntry::Invalid(reason))
+    (entry, DecodedEntry::Invalid(refused.to_owned()))
 }
 
 /// Whether events of a metric are those of facts.
@@ -58,18 +57,22 @@ fn is_fact(metric: &str, config: &Config) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use super::super::dead_letter::preserve_payload;
     use super::*;
+
+    fn record(value: Option<&str>) -> BorrowedRecord<'_> {
+        BorrowedRecord {
+            topic_partition: 0,
+            offset: 3,
+            key: Some(b"note:7"),
+            value: value.map(str::as_bytes),
+            is_copy: false,
+        }
+    }
 
     fn decoded(value: Option<&str>, misplaced: Option<&str>) -> (EntryKind, Result<(), String>) {
         let config = Config::parse("").expect("valid");
-        let record = Record {
-            topic_partition: 0,
-            offset: 3,
-            key: Some(b"note:7".to_vec()),
-            value: value.map(|value| value.as_bytes().to_vec()),
-            is_copy: false,
-        };
-        let (entry, decoded) = decode_record(record, misplaced.map(str::to_owned), &config);
+        let (entry, decoded) = decode_record(record(value), misplaced.map(str::to_owned), &config);
         let result = match decoded {
             DecodedEntry::Event(..) => Ok(()),
             DecodedEntry::Invalid(reason) => Err(reason),
@@ -102,5 +105,21 @@ mod tests {
         assert!(result.is_err_and(|reason| reason.contains("no value")));
         let (_, result) = decoded(Some("{"), None);
         assert!(result.is_err_and(|reason| reason.contains("malformed")));
+    }
+
+    #[test]
+    fn dead_letters_have_the_text_of_the_record() {
+        let config = Config::parse("").expect("valid");
+        for text in [
+            r#"{"etype":"note","eid":"7","metric":"clap","delta":1,"uid":"4","ts":5}"#,
+            r#"{"etype":"note","eid":"7","metric":"like","delta":1,"uid":"4","ts":5}"#,
+            r#"{"etype":"note","eid":"7","metric":"read","delta":1,"uid":"4","ts":5,"counted":true}"#,
+            r#"{"uid":4,"etype":"note","eid":7,"metric":"read","delta":1}"#,
+            "no JSON",
+        ] {
+            let (entry, decoded) = decode_record(record(Some(text)), None, &config);
+            let (payload, len) = preserve_payload(entry, &decoded, 10_000);
+            assert_eq!((payload.as_slice(), len), (text.as_bytes(), text.len()));
+        }
     }
 }

@@ -72,11 +72,12 @@ pub struct LogEntry {
     pub offset: u64,
     /// What it contains.
     pub kind: EntryKind,
-    /// The JSON text; of a group, with its users. It is truncated if the entry is larger than the maximum read size.
+    /// The JSON text; of a group, with its users. It is truncated if the entry is larger than the maximum read size, and left out if the event
+    /// was read from a record of the topic.
     pub payload: Vec<u8>,
     /// The size of the entry in bytes.
     pub size: usize,
-    /// False if `payload` is truncated.
+    /// False if `payload` is truncated or left out.
     pub is_whole: bool,
 }
 

@@ -59,6 +59,18 @@ fn counts_any(hot: &HashSet<Entity>, entries: &[DecodedEntry]) -> bool {
         })
 }
 
+/// Gives events that came without their text that text, before names in them are replaced: dead letters have what was sent.
+fn keep_texts(entries: &mut [LogEntry], decoded: &[DecodedEntry]) {
+    for (entry, decoded) in entries.iter_mut().zip(decoded) {
+        if let DecodedEntry::Event(event, None) = decoded
+            && entry.payload.is_empty()
+        {
+            entry.payload = event.to_json().into_bytes();
+            entry.is_whole = true;
+        }
+    }
+}
+
 impl Worker {
     /// Reads once, and flushes the accumulator if it is due. Returns the delay before the next poll.
     pub(super) async fn poll(
@@ -320,6 +332,9 @@ impl Worker {
         // The rest is read again.
         decoded.truncate(limit_facts(&decoded));
         entries.truncate(decoded.len());
+        if !self.locator.layout().all_schema_views().is_empty() {
+            keep_texts(&mut entries, &decoded);
+        }
         if !self.use_columns(&mut decoded).await? {
             return Ok(());
         }

@@ -7,7 +7,7 @@
 use super::super::topic_lag::WatchedTopic;
 use crate::domain::error::StoreError;
 use crate::domain::keys::Partition;
-use crate::log::kafka::{Reader, Record};
+use crate::log::kafka::{Reader, Records};
 use crate::log::{EventLog, PartitionEntries, Streams};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -68,7 +68,7 @@ pub struct WorkerTopic {
     pub(super) advanced_at: Instant,
     pub(super) has_caught_up: bool,
     /// The memory of the records of a read, for the next one.
-    pub(super) spare: Vec<Record>,
+    pub(super) spare: Records,
 }
 
 /// What a poll has read.
@@ -78,7 +78,7 @@ pub(super) struct Reads {
     pub offsets: BTreeMap<Partition, u64>,
     /// Whether a read of streams has ended.
     pub has_streams: bool,
-    pub records: Vec<Record>,
+    pub records: Records,
     /// Whether there are no more records.
     pub is_end: bool,
 }
@@ -97,7 +97,7 @@ impl WorkerTopic {
             readable: BTreeSet::new(),
             advanced_at: Instant::now(),
             has_caught_up: false,
-            spare: Vec::new(),
+            spare: Records::default(),
         }
     }
 
@@ -147,7 +147,7 @@ impl WorkerTopic {
             streams: Vec::new(),
             offsets: BTreeMap::new(),
             has_streams: false,
-            records: Vec::new(),
+            records: Records::default(),
             is_end: true,
         };
         let reader = &mut self.reader;

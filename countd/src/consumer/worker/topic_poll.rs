@@ -10,7 +10,7 @@ use crate::domain::error::StoreError;
 use crate::domain::health::PartitionPart;
 use crate::domain::keys::Partition;
 use crate::log::LogEntry;
-use crate::log::kafka::Record;
+use crate::log::kafka::Records;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
@@ -51,7 +51,7 @@ impl Worker {
         self.has_caught_up |= is_caught_up;
         let is_blocked = self.renumber_foreign_ids(&reads.streams).await;
         self.aggregate(reads.streams, &reads.offsets).await?;
-        self.add_topic(&mut reads.records).await?;
+        self.add_topic(&reads.records).await?;
         if let Some(topic) = &mut self.topic {
             reads.records.clear();
             topic.spare = reads.records;
@@ -80,8 +80,8 @@ impl Worker {
                 .has_failed(partition, PartitionPart::DeadLetters)
     }
 
-    /// Adds records to the accumulator, and takes them.
-    async fn add_topic(&mut self, records: &mut [Record]) -> Result<(), StoreError> {
+    /// Adds records to the accumulator.
+    async fn add_topic(&mut self, records: &Records) -> Result<(), StoreError> {
         let Some(topic) = &self.topic else {
             return Ok(());
         };
@@ -89,7 +89,7 @@ impl Worker {
             self.store.keys(),
             topic.watched.topic().identity().partitions,
         );
-        // By partition, in their order. The records stay where they are, because they are large.
+        // By partition, in their order.
         let mut order: Vec<(Partition, usize)> = Vec::with_capacity(records.len());
         for (at, record) in records.iter().enumerate() {
             // Streams have what was copied from them.
@@ -108,7 +108,10 @@ impl Worker {
             let Some(seen) = seen.filter(|_| topic.readable.contains(&partition)) else {
                 continue;
             };
-            let is_seen = |(_, at): &(Partition, usize)| records[*at].offset < seen.until;
+            let is_seen = |(_, at): &(Partition, usize)| {
+                let record = records.get(*at);
+                record.is_some_and(|record| record.offset < seen.until)
+            };
             let places = &places[places.partition_point(is_seen)..];
             if places.is_empty() {
                 continue;
@@ -119,11 +122,11 @@ impl Worker {
             }
             for places in places.chunks(MAX_ADDED) {
                 let decode = |(_, at): &(Partition, usize)| {
-                    let record = std::mem::take(&mut records[*at]);
+                    let record = records.get(*at)?;
                     let misplaced = record.origin(keys, count).misplaced();
-                    decode_record(record, misplaced, &self.catalog.config)
+                    Some(decode_record(record, misplaced, &self.catalog.config))
                 };
-                let (entries, decoded) = places.iter().map(decode).unzip();
+                let (entries, decoded) = places.iter().filter_map(decode).unzip();
                 if !self.add_records(partition, entries, decoded).await? {
                     left.insert(partition);
                     break;

@@ -6,12 +6,12 @@ use super::entity_event::{Event, MAX_TRACE};
 use crate::domain::ids::{Entity, Id, Name};
 
 /// What is left to read.
-struct Rest<'a>(&'a [u8]);
+struct Rest<'a>(&'a str);
 
 impl<'a> Rest<'a> {
     /// Reads this text.
     fn expect(&mut self, text: &str) -> Option<()> {
-        self.0 = self.0.strip_prefix(text.as_bytes())?;
+        self.0 = self.0.strip_prefix(text)?;
         Some(())
     }
 
@@ -23,35 +23,30 @@ impl<'a> Rest<'a> {
     /// Reads a string after its first quote. `None` if it has characters that JSON may escape, or that are not ASCII.
     fn string(&mut self) -> Option<&'a str> {
         let is_plain = |byte: u8| matches!(byte, b' '..=b'~') && !matches!(byte, b'"' | b'\\');
-        let len = self.0.iter().position(|byte| !is_plain(*byte))?;
-        let (text, rest) = self.0.split_at(len);
-        self.0 = rest.strip_prefix(b"\"")?;
-        std::str::from_utf8(text).ok()
+        let len = self.0.bytes().position(|byte| !is_plain(byte))?;
+        let (text, rest) = self.0.split_at_checked(len)?;
+        self.0 = rest.strip_prefix('"')?;
+        Some(text)
     }
 
     /// Reads a number without sign. `None` if it has leading zeros, is no integer, or may be larger than 2^63-1.
     fn number(&mut self) -> Option<u64> {
         const MAX_DIGITS: usize = 18;
-        let is_other = |byte: &u8| !byte.is_ascii_digit();
-        let len = self.0.iter().position(is_other)?;
-        let (digits, rest) = self.0.split_at(len);
-        let is_canonical = match digits {
-            [] => false,
-            [_] => true,
-            [first, ..] => *first != b'0' && len <= MAX_DIGITS,
-        };
+        let len = self.0.bytes().position(|byte| !byte.is_ascii_digit())?;
+        let (digits, rest) = self.0.split_at_checked(len)?;
+        let is_canonical = len == 1 || len <= MAX_DIGITS && !digits.starts_with('0');
         // A fraction or an exponent follows neither.
-        let ends = matches!(rest.first(), Some(b',' | b'}'));
+        let ends = rest.starts_with([',', '}']);
         self.0 = rest;
-        let value = |sum: u64, digit: &u8| sum * 10 + u64::from(digit - b'0');
-        (is_canonical && ends).then(|| digits.iter().fold(0, value))
+        (is_canonical && ends).then(|| digits.parse().ok())?
     }
 }
 
 impl Event {
-    /// Reads an event that countd has written. `None` for any other form of it, for rare fields, and for what is no event.
+    /// Reads an event that countd has written, so that [`to_json`](Event::to_json) returns the same text. `None` for any other form, for rare
+    /// fields, and for what is no event.
     pub fn read_written(json: &[u8]) -> Option<Event> {
-        let mut rest = Rest(json);
+        let mut rest = Rest(std::str::from_utf8(json).ok()?);
         rest.expect("{")?;
         let schema = match rest.skip(r#""schema":""#) {
             true => {

@@ -12,6 +12,7 @@ mod offsets;
 mod producer;
 mod reader;
 mod record;
+mod records;
 mod scan;
 mod topic;
 
@@ -25,6 +26,9 @@ pub use inspect::{Inspection, TopicRisk, inspect_topic};
 pub use offsets::{Committer, Ends, Watermarks, end_offsets, offsets_of};
 pub use producer::{OutgoingRecord, Producer};
 pub use reader::{Reader, ReaderError};
-pub use record::{HISTORY, INDEX, KIND, OUTCOME, Origin, Record, SEQUENCE, SOURCE, short_history};
+pub use record::{
+    BorrowedRecord, HISTORY, INDEX, KIND, OUTCOME, Origin, Record, SEQUENCE, SOURCE, short_history,
+};
+pub use records::Records;
 pub use scan::{Copied, Scanned, Scanner};
 pub use topic::{Topic, TopicIdentity, topic_of};

@@ -3,7 +3,8 @@
 use super::client::{self, Context};
 use super::error::TopicError;
 use super::offsets::Watermarks;
-use super::record::Record;
+use super::record::{BorrowedRecord, Record};
+use super::records::Records;
 use super::topic::Topic;
 use futures_util::{FutureExt, StreamExt};
 use rdkafka::consumer::{Consumer, StreamConsumer};
@@ -151,33 +152,41 @@ impl Reader {
             return;
         }
         let received = tokio::time::timeout(limit.min(MAX_WAIT), self.consumer.recv()).await;
-        if let Ok(received) = received {
-            let received = received.map(|message| Record::of(&message));
-            self.first = self.accept(received);
+        let received = received.map(|received| {
+            received.map(|message| BorrowedRecord::of(&message).map(BorrowedRecord::to_counted))
+        });
+        match received {
+            Ok(Ok(record)) => {
+                let next = &mut self.next;
+                self.first = record.filter(|record| follow(next, record.as_borrowed()));
+            }
+            Ok(Err(error)) => self.fail(&error),
+            // Nothing has arrived.
+            Err(_) => {}
         }
     }
 
     /// Appends records that have arrived to `records`, up to a number and a sum of their sizes, in the order of each partition. Returns
     /// whether there are no more.
-    pub fn take(&mut self, records: &mut Vec<Record>, limit: usize, bytes: usize) -> bool {
-        let mut size = 0;
+    pub fn take(&mut self, records: &mut Records, limit: usize, bytes: usize) -> bool {
         if let Some(record) = self.first.take() {
-            size += record.size();
-            records.push(record);
+            records.push(record.as_borrowed());
         }
         let error = {
             let mut messages = self.consumer.stream();
             loop {
-                if records.len() >= limit || size >= bytes {
+                if records.len() >= limit || records.size() >= bytes {
                     return false;
                 }
                 let Some(Some(message)) = messages.next().now_or_never() else {
                     return true;
                 };
-                match message.map(|message| Record::of(&message)) {
-                    Ok(record) => {
-                        if let Some(record) = record.and_then(|read| follow(&mut self.next, read)) {
-                            size += record.size();
+                match message {
+                    Ok(message) => {
+                        let record = BorrowedRecord::of(&message);
+                        if let Some(record) =
+                            record.filter(|record| follow(&mut self.next, *record))
+                        {
                             records.push(record);
                         }
                     }
@@ -188,17 +197,6 @@ impl Reader {
         // It may be that nothing that follows is accepted.
         self.fail(&error);
         false
-    }
-
-    /// Accepts what was received, if it follows what was read.
-    fn accept(&mut self, received: Result<Option<Record>, KafkaError>) -> Option<Record> {
-        match received {
-            Ok(record) => follow(&mut self.next, record?),
-            Err(error) => {
-                self.fail(&error);
-                None
-            }
-        }
     }
 
     fn fail(&mut self, error: &KafkaError) {
@@ -225,13 +223,13 @@ impl Reader {
     }
 }
 
-/// Accepts a record that follows those that were read: advances the next offset of its partition. `None` for one from before the partition
-/// was assigned again.
-fn follow(next: &mut BTreeMap<u16, u64>, record: Record) -> Option<Record> {
-    let next = next.get_mut(&record.topic_partition)?;
-    if record.offset < *next {
-        return None;
+/// Advances the next offset of a record's partition. Returns false for a record from before the partition was assigned again.
+fn follow(next: &mut BTreeMap<u16, u64>, record: BorrowedRecord<'_>) -> bool {
+    match next.get_mut(&record.topic_partition) {
+        Some(next) if record.offset >= *next => {
+            *next = record.offset + 1;
+            true
+        }
+        _ => false,
     }
-    *next = record.offset + 1;
-    Some(record)
 }

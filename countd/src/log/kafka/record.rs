@@ -31,7 +31,7 @@ pub fn short_history(history: &str) -> &str {
 }
 
 /// A record of the topic.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
     /// The partition of the topic.
     pub topic_partition: u16,
@@ -41,6 +41,21 @@ pub struct Record {
     pub key: Option<Vec<u8>>,
     /// The value, if there is one.
     pub value: Option<Vec<u8>>,
+    /// Whether it is a copy of an event in a stream.
+    pub is_copy: bool,
+}
+
+/// A record of the topic whose key and value are borrowed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BorrowedRecord<'a> {
+    /// The partition of the topic.
+    pub topic_partition: u16,
+    /// The offset.
+    pub offset: u64,
+    /// The key, if there is one.
+    pub key: Option<&'a [u8]>,
+    /// The value, if there is one.
+    pub value: Option<&'a [u8]>,
     /// Whether it is a copy of an event in a stream.
     pub is_copy: bool,
 }
@@ -72,33 +87,65 @@ impl Origin {
 }
 
 impl Record {
-    /// Copies a message. `None` if its partition or its offset is none of a topic.
-    pub(super) fn of(message: &BorrowedMessage<'_>) -> Option<Record> {
-        let mut record = Record::without_value(message)?;
-        // Copies are not counted.
-        let value = message.payload().filter(|_| !record.is_copy);
-        record.value = value.map(<[u8]>::to_vec);
-        Some(record)
+    /// The record with a borrowed key and value.
+    pub fn as_borrowed(&self) -> BorrowedRecord<'_> {
+        BorrowedRecord {
+            topic_partition: self.topic_partition,
+            offset: self.offset,
+            key: self.key.as_deref(),
+            value: self.value.as_deref(),
+            is_copy: self.is_copy,
+        }
     }
 
-    /// Copies a message without its value.
-    pub(super) fn without_value(message: &BorrowedMessage<'_>) -> Option<Record> {
+    /// The entry of the log: that of [`BorrowedRecord::to_entry`].
+    pub fn into_entry(self) -> LogEntry {
+        LogEntry {
+            offset: self.offset,
+            kind: kind_of(self.value.as_deref()),
+            size: self.as_borrowed().size(),
+            payload: self.value.unwrap_or_default(),
+            is_whole: true,
+        }
+    }
+}
+
+impl<'a> BorrowedRecord<'a> {
+    /// The record of a message. `None` if its partition or its offset is none of a topic.
+    pub(super) fn of(message: &'a BorrowedMessage<'_>) -> Option<BorrowedRecord<'a>> {
         let is_copy = message
             .headers()
             .is_some_and(|headers| headers.iter().any(|header| header.key == SOURCE));
-        Some(Record {
+        Some(BorrowedRecord {
             topic_partition: u16::try_from(message.partition()).ok()?,
             offset: u64::try_from(message.offset()).ok()?,
-            key: message.key().map(<[u8]>::to_vec),
-            value: None,
+            key: message.key(),
+            value: message.payload(),
             is_copy,
         })
+    }
+
+    /// A copy. Values of copies of events are left out, because they are not counted.
+    pub(super) fn to_counted(self) -> Record {
+        let value = self.value.filter(|_| !self.is_copy);
+        BorrowedRecord { value, ..self }.to_record()
+    }
+
+    /// A copy.
+    pub(super) fn to_record(self) -> Record {
+        Record {
+            topic_partition: self.topic_partition,
+            offset: self.offset,
+            key: self.key.map(<[u8]>::to_vec),
+            value: self.value.map(<[u8]>::to_vec),
+            is_copy: self.is_copy,
+        }
     }
 
     /// The partition to which the record belongs, of a topic with this number of partitions. It depends on the record only: each record is
     /// counted, or set aside, with the position of one partition.
     pub fn origin(&self, keys: Keys, topic_partitions: u16) -> Origin {
-        let Some(key) = &self.key else {
+        let Some(key) = self.key else {
             let reason = "the record has no key: it must be {etype}:{eid}".to_owned();
             return Origin::Misplaced(self.topic_partition, reason);
         };
@@ -116,27 +163,37 @@ impl Record {
 
     /// The number of bytes of key and value.
     pub fn size(&self) -> usize {
-        self.key.as_ref().map_or(0, Vec::len) + self.value.as_ref().map_or(0, Vec::len)
+        self.key.map_or(0, <[u8]>::len) + self.value.map_or(0, <[u8]>::len)
     }
 
     /// The entry of the log. A value with an `event_id` is an envelope.
-    pub fn into_entry(self) -> LogEntry {
-        let kind = match self.value.as_deref().is_some_and(has_event_id) {
-            true => EntryKind::Envelope,
-            false => EntryKind::Event,
-        };
-        self.into_entry_of(kind)
+    pub fn to_entry(self) -> LogEntry {
+        LogEntry {
+            kind: kind_of(self.value),
+            payload: self.value.map(<[u8]>::to_vec).unwrap_or_default(),
+            is_whole: true,
+            ..self.to_entry_of_event()
+        }
     }
 
-    /// The entry of the log, of a kind that is known.
-    pub fn into_entry_of(self, kind: EntryKind) -> LogEntry {
+    /// The entry of the log of an event that [`Event::read_written`](crate::domain::event::Event::read_written) has read, without its text. A dead
+    /// letter gets the text of the event, which is the same.
+    pub fn to_entry_of_event(self) -> LogEntry {
         LogEntry {
             offset: self.offset,
-            kind,
+            kind: EntryKind::Event,
+            payload: Vec::new(),
             size: self.size(),
-            payload: self.value.unwrap_or_default(),
-            is_whole: true,
+            is_whole: false,
         }
+    }
+}
+
+/// The kind of the entry with a value.
+fn kind_of(value: Option<&[u8]>) -> EntryKind {
+    match value.is_some_and(has_event_id) {
+        true => EntryKind::Envelope,
+        false => EntryKind::Event,
     }
 }
 
@@ -171,7 +228,7 @@ mod tests {
     fn a_record_belongs_to_the_partition_of_its_key_if_it_is_where_kafka_puts_it() {
         let keys = Keys::new(1024, false, PartitionHash::Murmur2);
         let home = keys.of_record(b"note:7");
-        let origin = |at, key| record(at, key, "").origin(keys, 8);
+        let origin = |at, key| record(at, key, "").as_borrowed().origin(keys, 8);
         assert_eq!(origin(home % 8, Some("note:7")), Origin::Key(home));
         let elsewhere = (home + 1) % 8;
         for key in [Some("note:7"), None] {

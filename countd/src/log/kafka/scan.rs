@@ -2,7 +2,7 @@
 
 use super::client::{self, Context};
 use super::error::TopicError;
-use super::record::{HISTORY, INDEX, KIND, OUTCOME, Record, SEQUENCE, SOURCE};
+use super::record::{BorrowedRecord, HISTORY, INDEX, KIND, OUTCOME, Record, SEQUENCE, SOURCE};
 use super::topic::Topic;
 use crate::domain::keys::Partition;
 use crate::log::archive::Outcome;
@@ -152,8 +152,7 @@ fn is_final(error: &KafkaError) -> bool {
 
 /// Copies a message with its headers. `None` if its partition or its offset is none of a topic.
 fn scanned(message: &BorrowedMessage<'_>) -> Option<Scanned> {
-    let mut record = Record::without_value(message)?;
-    record.value = message.payload().map(<[u8]>::to_vec);
+    let record = BorrowedRecord::of(message)?.to_record();
     let headers = message.headers();
     let text = |name: &str| {
         let header = headers?.iter().find(|header| header.key == name)?;

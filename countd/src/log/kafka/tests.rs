@@ -52,11 +52,11 @@ async fn read(reader: &mut Reader, count: usize) -> Vec<(u16, u64, bool)> {
     while read.len() < count {
         assert!(since.elapsed() < PATIENCE, "{read:?}");
         reader.wait(Duration::from_millis(100)).await;
-        let mut records = Vec::new();
+        let mut records = Records::default();
         reader.take(&mut records, count - read.len(), usize::MAX);
         read.extend(
             records
-                .into_iter()
+                .iter()
                 .map(|record| (record.topic_partition, record.offset, record.is_copy)),
         );
     }

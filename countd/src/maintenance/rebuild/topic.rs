@@ -127,7 +127,7 @@ impl TopicSource {
     ) -> Result<Option<(Partition, Vec<Change>)>, RebuildError> {
         let record = scanned.record;
         let count = self.topic().identity().partitions;
-        let Origin::Key(partition) = record.origin(self.keys, count) else {
+        let Origin::Key(partition) = record.as_borrowed().origin(self.keys, count) else {
             return Ok(None);
         };
         if record.is_copy {
