@@ -72,8 +72,8 @@ pub fn section(results: &KafkaResults, scale: &CountdScale) -> Section {
              sides alternates. Topics have {TOPIC_PARTITIONS} partitions.\n\n\
              *Produced*: {} reads in requests of 1,000 lines over 4 connections, each confirmed when the topic has all of its events; after a \
              tenth of them as a warm-up. `kafka-producer-perf-test` sends as many records of {RECORD_BYTES} bytes without keys, with `acks=all`, \
-             idempotence and the `linger.ms=1` of countd. *Counted*: `countd consume` with its default configuration, from its start to the last event of the filled \
-             topic; the sum of the counters is compared with the number of events. `kafka-consumer-perf-test` fetches the same records \
+             idempotence and the `linger.ms=1` of countd. *Counted*: `countd consume` with its default configuration, from the first counted events that are seen to the last event \
+             of the filled topic; the sum of the counters is compared with the number of events. `kafka-consumer-perf-test` fetches the same records \
              ({:.0} bytes each, key and value) and drops them; its time for joining a group is left out. *One after the other* is producing and counting. \
              The client is the process that sends requests, or the performance test, from the start of its virtual machine on. Neither test of \
              Kafka parses an event, chooses its partition by a key, or counts.\n\n{rates}\n\

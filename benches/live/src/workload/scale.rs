@@ -83,7 +83,7 @@ impl Scale {
                 entity_events: 1_000,
                 replayed_events: 4_000_000,
                 compared_entities: 1_000_000,
-                merged_facts: 1_000_000,
+                merged_facts: 100_000,
                 round_seconds: 120,
             },
         }
