@@ -17,6 +17,7 @@ mod rebuild;
 mod rebuild_gaps;
 mod redis;
 mod retention;
+mod script_run;
 mod security;
 mod settings;
 mod three_brokers;

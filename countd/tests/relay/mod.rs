@@ -7,6 +7,7 @@ mod order;
 mod poison;
 mod settings;
 mod sharing;
+mod topic;
 
 use crate::support::database::{Database, Kind, PASSWORD, for_each_database};
 use crate::support::{Api, Countd, Settings, metric, wait_until_drained};
@@ -119,8 +120,12 @@ impl Shop {
 /// A configuration with a relay.
 fn config(database: &Database, settings: &str) -> String {
     let url = database.url();
+    let log = match settings.contains("[kafka]") {
+        true => "kind = \"kafka\"\n",
+        false => "",
+    };
     format!(
-        "[log]\npartitions = {PARTITIONS}\nretain = 10000\nretain_bytes = 10000000\n[consumer]\nlinger_ms = 5\n[relay]\nurl = \"{url}\"\npoll_ms = 10\n{settings}\n"
+        "[log]\n{log}partitions = {PARTITIONS}\nretain = 10000\nretain_bytes = 10000000\n[consumer]\nlinger_ms = 5\n[relay]\nurl = \"{url}\"\npoll_ms = 10\n{settings}\n"
     )
 }
 

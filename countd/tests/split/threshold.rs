@@ -2,9 +2,15 @@
 
 use super::{CONFIG, merge, split};
 use crate::support::stores::module;
-use crate::support::{Api, Countd, metric, on_note, with};
+use crate::support::{Api, Countd, metric, on_note, pause, with};
+use countint_tests::env::deadline;
 use countint_tests::wait_until;
 use serde_json::json;
+use std::ops::Range;
+use std::time::Instant;
+
+/// The grace period of a split without a command.
+const GRACE_SECONDS: u64 = 60;
 
 /// Writes to a note 500 times with one request.
 fn write_often(api: &Api, eid: u64) {
@@ -37,6 +43,24 @@ fn an_entity_with_too_many_writes_is_split() {
     wait_until("the metric says it", || {
         metric(&api, "countd_split_entities{phase=\"splitting\"}") == 1
     });
+    // Users act before it is split and afterwards.
+    let like = |users: Range<u64>| {
+        for uid in users {
+            api.ok(api.post("/action/like", &on_note(7, uid)));
+        }
+    };
+    like(1..21);
+    let end = Instant::now() + deadline(GRACE_SECONDS + 60);
+    while metric(&api, "countd_split_entities{phase=\"split\"}") == 0 {
+        assert!(Instant::now() < end, "it is not split");
+        pause();
+    }
+    like(11..41);
+    let shards = store.server.client().run("KEYS rbm:like:note:7~*.*");
+    assert!(shards.contains("7~"), "{shards}");
+    wait_until("all likes are counted", || api.counts(7)["like"] == 40);
+    merge(&store.server);
+    assert_eq!(api.counts(7)["like"], 40);
 }
 
 #[test]

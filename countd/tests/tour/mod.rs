@@ -3,7 +3,7 @@
 
 mod interrupt;
 mod reader;
-mod script_run;
+pub(crate) mod script_run;
 mod stub;
 
 use crate::support::{Countd, Settings, printed, run, wait_until_drained};

@@ -3,7 +3,6 @@
 use super::stub;
 use crate::support::pause;
 use countint_tests::env::{self, TempDir, deadline, free_port};
-use countint_tests::wait_until;
 use std::fs::{self, File};
 use std::os::unix::fs::symlink;
 use std::os::unix::process::CommandExt;
@@ -20,12 +19,19 @@ pub struct ScriptRun {
     child: Option<Child>,
     port: u16,
     http_port: u16,
+    /// More arguments of the script.
+    arguments: &'static [&'static str],
     dir: TempDir,
 }
 
 impl ScriptRun {
     /// Starts the script without data, and waits for its welcome message.
     pub fn start() -> ScriptRun {
+        ScriptRun::with(&[], |_| {})
+    }
+
+    /// The same with more arguments. `prepare` puts what they need into the target directory of the build.
+    pub fn with(arguments: &'static [&'static str], prepare: impl FnOnce(&Path)) -> ScriptRun {
         let dir = TempDir::new();
         let release = dir.path().join("target/release");
         let bin = dir.path().join("bin");
@@ -37,10 +43,12 @@ impl ScriptRun {
         for program in stub::ALWAYS {
             stub::reset(dir.path(), program);
         }
+        prepare(&dir.path().join("target"));
         let mut script_run = ScriptRun {
             child: None,
             port: free_port(),
             http_port: free_port(),
+            arguments,
             dir,
         };
         script_run.launch();
@@ -81,9 +89,12 @@ impl ScriptRun {
     /// Starts the script again, and waits for its welcome message.
     pub fn launch(&mut self) {
         self.spawn();
-        wait_until("scripts/run has started both", || {
-            self.has_ended() || self.has_printed_welcome()
-        });
+        // With Kafka it starts three virtual machines, one after the other.
+        let limit = Instant::now() + deadline(180);
+        while !self.has_ended() && !self.has_printed_welcome() {
+            assert!(Instant::now() < limit, "scripts/run has not started both");
+            pause();
+        }
         assert!(!self.has_ended(), "scripts/run ended:\n{}", self.stderr());
     }
 
@@ -109,6 +120,7 @@ impl ScriptRun {
             .args(["--http-port", &self.http_port.to_string()])
             .arg("--dir")
             .arg(dir.join("data"))
+            .args(self.arguments)
             .env("PATH", std::env::join_paths(path).expect("directories"))
             .env("CARGO_TARGET_DIR", dir.join("target"))
             .env("COUNTINT_SERVER", dir.join("bin/server"))
