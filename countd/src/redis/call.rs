@@ -290,9 +290,23 @@ pub async fn send_reads(
     if calls.is_empty() {
         return Ok(Vec::new());
     }
+    let replies = send_reads_after(store, &[], calls).await?;
+    // Texts of scripts are long, and servers usually have them. Otherwise nothing was executed.
+    let is_missing = |reply: &Result<Value, RedisError>| reply.as_ref().is_err_and(is_no_script);
+    match replies.iter().any(is_missing) {
+        true => send_reads_after(store, &scripts(calls.iter()), calls).await,
+        false => Ok(replies),
+    }
+}
+
+/// Loads scripts, and sends read-only calls, as one pipeline.
+async fn send_reads_after(
+    store: &Store,
+    scripts: &[&'static LoadedScript],
+    calls: &[RedisCall],
+) -> Result<Vec<Result<Value, RedisError>>, StoreError> {
     let mut pipeline = redis::pipe();
-    let scripts = scripts(calls.iter());
-    for script in &scripts {
+    for script in scripts {
         pipeline.cmd("SCRIPT").arg("LOAD").arg(&script.source);
     }
     for call in calls {

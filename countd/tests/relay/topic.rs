@@ -17,7 +17,7 @@ fn rows_of_a_relay_that_is_killed_are_counted_once_from_the_topic(kind: Kind) {
     let brokers = Mock::start(TOPIC_PARTITIONS);
     let kafka = format!(
         "batch = 50\n[kafka]\nbrokers = [\"{}\"]\ntopic = \"{TOPIC}\"",
-        brokers.addresses()
+        brokers.addresses().replace(',', "\", \"")
     );
     let shop = Shop::start(kind, &kafka);
     shop.like(0, USERS);
