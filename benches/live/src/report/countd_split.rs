@@ -176,7 +176,7 @@ mod tests {
         for figure in [
             "\"countd.split.64.gain\": 2.0",
             "\"countd.split.512.split.redis-us\": 10.0",
-            "\"countd.split.merge-facts-per-s\": 125000",
+            "\"countd.split.merge-facts-per-s\": 12500",
             "\"countd.split.merge-refused-s\": 6.5",
         ] {
             assert!(figures.contains(figure), "{figure}: {figures}");
