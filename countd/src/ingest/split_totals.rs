@@ -51,8 +51,8 @@ impl Known {
     }
 }
 
-/// The counters of a metric of a split entity, if they were read. Whoever has the lock reads them; the others wait and use the same, also if
-/// the read took longer than [`LIFETIME`]. A thousand actions of a batch would otherwise read them a thousand times.
+/// The cached counters of a metric of a split entity. The holder of the lock reads them; waiters share the result, even if the read took longer
+/// than [`LIFETIME`]. Without the lock, each of a thousand actions of a batch would read them.
 pub(super) type Slot = Arc<tokio::sync::Mutex<Option<Known>>>;
 
 /// The counters that this process has read. Cheap to clone.
@@ -99,7 +99,7 @@ mod tests {
         assert_eq!(known.for_answer(3, later, long), Some(counts));
         assert_eq!(known.for_answer(3, later, none), None);
         assert_eq!(known.for_answer(4, asked_at, long), None);
-        // A failure is that of those who waited for it.
+        // Waiters share a failed read. Later requests read again.
         let failed = Known::new(3, read_at, None);
         assert_eq!(failed.for_answer(3, asked_at, none), Some(None));
         assert_eq!(failed.for_answer(3, later, long), None);

@@ -1,6 +1,6 @@
 //! Reads an event in the form in which countd writes it: its fields in their order, without spaces and escapes.
 //!
-//! Most entries of a log have it, and to read it takes a fifth of the time of a JSON parser. Anything else is left to the parser.
+//! Most entries of a log have it, and reading it costs less than a JSON parser. Anything else is left to the parser.
 
 use super::entity_event::{Event, MAX_TRACE};
 use crate::domain::ids::{Entity, Id, Name};

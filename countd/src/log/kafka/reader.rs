@@ -153,7 +153,7 @@ impl Reader {
         }
         let received = tokio::time::timeout(limit.min(MAX_WAIT), self.consumer.recv()).await;
         let received = received.map(|received| {
-            received.map(|message| BorrowedRecord::of(&message).map(BorrowedRecord::to_counted))
+            received.map(|message| BorrowedRecord::of(&message).map(BorrowedRecord::to_record))
         });
         match received {
             Ok(Ok(record)) => {

@@ -125,13 +125,7 @@ impl<'a> BorrowedRecord<'a> {
         })
     }
 
-    /// A copy. Values of copies of events are left out, because they are not counted.
-    pub(super) fn to_counted(self) -> Record {
-        let value = self.value.filter(|_| !self.is_copy);
-        BorrowedRecord { value, ..self }.to_record()
-    }
-
-    /// A copy.
+    /// Copies key and value.
     pub(super) fn to_record(self) -> Record {
         Record {
             topic_partition: self.topic_partition,
