@@ -2,7 +2,8 @@
 //!
 //! `scripts/bench` builds the module and this program and runs it. It starts its own servers on one core, acts as a pipelined
 //! client on another, and writes a report in Markdown with charts and figures. A value beyond its regression threshold is
-//! reported and does not fail the run; a server that does not start or replies with an error does.
+//! reported and does not fail the run; a server that does not start or replies with an error does, after the other sections were
+//! measured and written to the page of partial runs.
 //!
 //! The layers, each of which uses only those before it:
 //!
@@ -55,20 +56,29 @@ fn run(options: &Options) -> Result<()> {
     sections::check(programs, |name| options.wants(name))?;
     let machine = Machine::describe(programs)?;
     cpu::pin_client()?;
+    let (sections, failed) = sections::measure(programs, scale, |name| options.wants(name))?;
     let report = Report {
         quick: options.quick,
         warning: machine.warning(),
         method: method::section(programs, scale, &options.command_line()),
         machine: machine.to_markdown(),
-        sections: sections::measure(programs, scale, |name| options.wants(name))?,
+        sections,
     };
-    write(&report, &options.out)?;
+    // The page that others read has all sections or is not written.
+    let out = match failed {
+        0 => &options.out,
+        _ => Path::new(options::PARTIAL_PAGE),
+    };
+    write(&report, out)?;
     print!("{}", report.terminal_summary());
     eprintln!(
         "bench: {} written, {:.0} s",
-        options.out.display(),
+        out.display(),
         started.elapsed().as_secs_f64()
     );
+    if failed > 0 {
+        return Err(format!("{failed} sections failed and are not in {}", out.display()).into());
+    }
     Ok(())
 }
 

@@ -13,7 +13,7 @@ use crate::workload::scale::Scale;
 /// The page that a full run writes.
 const PAGE: &str = "docs/benchmarks.md";
 /// The page that any other run writes.
-const PARTIAL_PAGE: &str = "target/benchmarks-partial.md";
+pub const PARTIAL_PAGE: &str = "target/benchmarks-partial.md";
 
 /// Measures CountInt and the Redis types, scripts and modules that it replaces in live servers, and writes a report.
 #[derive(Parser)]

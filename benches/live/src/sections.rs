@@ -147,12 +147,13 @@ pub fn check(programs: &Programs, selected: impl Fn(&str) -> bool) -> Result<()>
     Ok(())
 }
 
-/// Measures and formats the sections that `selected` accepts.
+/// Measures and formats the sections that `selected` accepts. A section that fails after the comparisons is printed and
+/// left out, so that an hour's measurements are not lost with it; their number is the second value.
 pub fn measure(
     programs: &Programs,
     scale: &Scale,
     selected: impl Fn(&str) -> bool,
-) -> Result<Vec<Section>> {
+) -> Result<(Vec<Section>, usize)> {
     let stages = comparisons::stages(programs, scale, |c| selected(&c.name) || selected(c.group));
     let mut outcomes = Vec::new();
     for stage in stages {
@@ -163,13 +164,20 @@ pub fn measure(
     }
     let mut sections = Vec::from_iter(speed::section(&outcomes));
     sections.extend(outcomes.iter().map(comparison::section));
+    let mut failed = 0;
     for (name, title, section) in OTHER_SECTIONS {
         if selected(name) {
             eprintln!("bench: {title}");
-            sections.push(section(programs, scale)?);
+            match section(programs, scale) {
+                Ok(section) => sections.push(section),
+                Err(error) => {
+                    failed += 1;
+                    eprintln!("bench: {name} failed: {error}");
+                }
+            }
         }
     }
-    Ok(sections)
+    Ok((sections, failed))
 }
 
 #[cfg(test)]
