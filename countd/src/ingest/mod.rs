@@ -4,6 +4,7 @@ mod action;
 pub mod actions;
 pub mod adjustments;
 pub mod announcement;
+mod commands;
 pub mod envelopes;
 mod execution;
 mod group_execution;

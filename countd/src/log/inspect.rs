@@ -3,11 +3,11 @@
 use super::offset::{CLOSED, COPY_LIMIT, MAX_GAP, MAX_OFFSET};
 use crate::domain::error::StoreError;
 use crate::domain::keys::{Keys, Partition};
-use crate::redis::call::RedisCall;
+use crate::redis::call::{RedisCall, send_reads};
 use crate::redis::script::LoadedScript;
 use crate::redis::store::Store;
 use futures_util::future::join_all;
-use redis::{FromRedisValue, RedisError, Value};
+use redis::FromRedisValue;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
@@ -221,9 +221,8 @@ async fn inspect_node(
 ) -> Result<Vec<PartitionState>, StoreError> {
     let keys = store.keys();
     let per_call = if keys.tagged() { 1 } else { MAX_LOGS_PER_CALL };
-    let mut pipe = redis::pipe();
-    pipe.cmd("SCRIPT").arg("LOAD").arg(&INSPECT.source);
-    for chunk in partitions.chunks(per_call) {
+    let chunks = partitions.chunks(per_call);
+    let calls = chunks.clone().map(|chunk| {
         let mut call_keys = vec![keys.position(chunk[0]), keys.dead(chunk[0])];
         for partition in chunk {
             call_keys.push(keys.log(*partition));
@@ -231,12 +230,11 @@ async fn inspect_node(
         }
         let mut call = RedisCall::script(&INSPECT, &call_keys);
         call.cmd.arg(u8::from(keys.tagged())).arg(chunk);
-        pipe.add_command(call.cmd);
-    }
-    pipe.ignore_errors();
-    let replies: Vec<Result<Value, RedisError>> = pipe.query_async(&mut store.commands()).await?;
+        call
+    });
+    let replies = send_reads(store, &calls.collect::<Vec<_>>()).await?;
     let mut states = Vec::with_capacity(partitions.len());
-    for (chunk, reply) in partitions.chunks(per_call).zip(replies.into_iter().skip(1)) {
+    for (chunk, reply) in chunks.zip(replies) {
         let texts = Vec::<Vec<u8>>::from_redis_value(reply?);
         let texts = texts.map_err(|error| StoreError::Unexpected(error.to_string()))?;
         states.extend(decode(keys, chunk, &texts)?);

@@ -16,6 +16,7 @@ mod offset;
 mod partition_reads;
 mod permissions;
 pub mod published;
+mod read_schedule;
 mod read_size;
 mod reader;
 pub mod reset;

@@ -10,19 +10,22 @@ use crate::redis::call::RedisCall;
 use crate::redis::script::LoadedScript;
 use redis::{FromRedisValue, Value};
 use std::sync::LazyLock;
+use std::time::Instant;
 
 /// Reads entries of one partition, up to a number of bytes.
 pub(super) static READ: LazyLock<LoadedScript> =
     LazyLock::new(|| LoadedScript::reading(include_str!("../lua/log_read.lua")));
 
 impl Streams {
-    /// Reads in a cluster, where a command reads one partition. Each partition gets an equal part of the bytes. Larger entries are
-    /// read afterwards, as many as fit.
+    /// Reads the partitions that are due in a cluster, where a command reads one partition. Each gets an equal part of the bytes. Larger
+    /// entries are read afterwards, as many as fit.
     pub(super) async fn read_separately(
         &mut self,
-        from: &[(Partition, u64)],
+        all: &[(Partition, u64)],
         limit: usize,
     ) -> Result<Vec<PartitionEntries>, StoreError> {
+        let now = Instant::now();
+        let from = self.schedule.due(all, now);
         let is_large = |(partition, next): &(Partition, u64)| {
             let entry = self.large.get(partition);
             entry.is_some_and(|(offset, _)| offset == next)
@@ -37,6 +40,9 @@ impl Streams {
         let part = self.read_bytes / from.len().max(1);
         let replies = self.read_parts(&small, limit, part).await?;
         for ((entries, next_size), (partition, next)) in replies.into_iter().zip(&small) {
+            let is_quiet =
+                entries.entries.is_empty() && !entries.ends_at_foreign_id && next_size == 0;
+            self.schedule.record(*partition, !is_quiet, now);
             let payloads = entries.entries.iter().map(|entry| entry.payload.len());
             bytes_left = bytes_left.saturating_sub(payloads.sum());
             if !entries.entries.is_empty() || entries.ends_at_foreign_id {

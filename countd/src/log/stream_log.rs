@@ -7,6 +7,7 @@ use super::entry::{Acknowledgement, EntryKind, EventLog, LogEntry, PartitionEntr
 use super::foreign_ids::renumber;
 use super::holds;
 use super::offset::MAX_GAP;
+use super::read_schedule::{self, ReadSchedule};
 use super::read_size::ReadSize;
 use super::reader::{ReadReply, StreamEntries, StreamReader};
 use super::retention::trim_to_bytes;
@@ -43,6 +44,8 @@ pub struct Streams {
     /// In a cluster: the partitions whose next entry is too large to be read together with other partitions, with its offset and
     /// size.
     pub(super) large: HashMap<Partition, (u64, usize)>,
+    /// In a cluster: which partitions are read next.
+    pub(super) schedule: ReadSchedule,
     /// A dedicated connection: a blocking read would delay the commands after it.
     reader: Option<StreamReader>,
 }
@@ -57,6 +60,7 @@ impl Streams {
             read_bytes: config.consumer.read_bytes,
             read_size: ReadSize::new(config.consumer.read_bytes),
             large: HashMap::new(),
+            schedule: ReadSchedule::default(),
             reader: None,
         }
     }
@@ -220,7 +224,7 @@ impl EventLog for Streams {
         } else {
             let read = self.read_separately(from, limit).await?;
             if read.is_empty() && !wait.is_zero() {
-                tokio::time::sleep(wait.min(Duration::from_millis(100))).await;
+                tokio::time::sleep(wait.min(read_schedule::INTERVAL)).await;
                 self.read_separately(from, limit).await?
             } else {
                 read

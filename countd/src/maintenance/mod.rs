@@ -1,5 +1,6 @@
 //! Work on much or all data: imports, migrations of storage and of schemas, backfills of the facts of users, and jobs that erase entities and users.
 
+mod drain;
 pub mod erasure;
 pub mod import;
 pub mod jobs;

@@ -7,7 +7,7 @@
 //!   commands of its main code and of the functions that it calls.
 //! - Rust code that sends a command by itself declares it in a constant of the same file.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 /// The prefix of a declaration in Lua.
 const REQUIRES: &str = "-- requires: ";
@@ -25,19 +25,20 @@ impl Permissions {
     /// The permissions to run a script.
     pub fn of_script(source: &str) -> Permissions {
         let functions = functions(source);
+        // Functions for different backends have the same names: a call may be of any of them.
+        let mut named: HashMap<&str, Vec<usize>> = HashMap::new();
+        for (at, function) in functions.iter().enumerate().skip(1) {
+            named.entry(function.name).or_default().push(at);
+        }
         let (mut called, mut required) = (BTreeSet::new(), BTreeSet::new());
         let mut pending = vec![0];
         while let Some(at) = pending.pop() {
             if called.insert(at) {
                 let caller = &functions[at];
                 required.extend(caller.required.iter().map(|&line| line.to_owned()));
-                let names = caller.callees();
-                let is_called = |f: &LuaFunction| !f.name.is_empty() && names.contains(f.name);
-                pending.extend(
-                    (functions.iter().enumerate())
-                        .filter(|(_, f)| is_called(f))
-                        .map(|(at, _)| at),
-                );
+                let callees = caller.callees();
+                let known = callees.iter().filter_map(|name| named.get(name));
+                pending.extend(known.flatten());
             }
         }
         Permissions(required).through_script()

@@ -159,6 +159,8 @@ pub struct LoadedScript {
     pub source: String,
     /// The script, with its hash.
     pub script: Script,
+    /// What [`required_permissions`](Self::required_permissions) returns, from the first call on.
+    required: OnceLock<Permissions>,
 }
 
 impl LoadedScript {
@@ -166,7 +168,11 @@ impl LoadedScript {
     pub fn new(source: impl Into<String>) -> LoadedScript {
         let source = source.into();
         let script = Script::new(&source);
-        LoadedScript { source, script }
+        LoadedScript {
+            source,
+            script,
+            required: OnceLock::new(),
+        }
     }
 
     /// A script that writes and uses neither counters nor id sets.
@@ -179,9 +185,12 @@ impl LoadedScript {
         LoadedScript::new([NO_WRITES, file].join("\n"))
     }
 
-    /// The permissions that running the script requires.
+    /// The permissions that running the script requires. The source is parsed once: a process asks for each kind of key again.
     pub fn required_permissions(&self) -> Permissions {
-        Permissions::of_script(&self.source)
+        let required = self
+            .required
+            .get_or_init(|| Permissions::of_script(&self.source));
+        required.clone()
     }
 }
 

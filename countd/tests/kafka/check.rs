@@ -1,6 +1,6 @@
 //! `countd check` examines the topic.
 
-use super::{PARTITIONS, TOPIC_PARTITIONS, start};
+use super::{PARTITIONS, Setup, TOPIC_PARTITIONS, start};
 use crate::support::kafka::{Brokers, Mock, TOPIC, config};
 use crate::support::stores::module;
 use crate::support::{printed, run, set_schema};
@@ -91,14 +91,11 @@ fn a_right_topic_passes_and_risks_are_named() {
     assert!(!is_right && text.contains(TOPIC), "{text}");
 }
 
-#[test]
-#[ignore = "needs real brokers: scripts/test-kafka"]
-fn a_compacted_topic_is_refused() {
-    let brokers = Brokers::start(1, TOPIC_PARTITIONS);
-    brokers.configure("cleanup.policy", "compact");
-    let store = module();
-    let config = config(&brokers.addresses(), PARTITIONS, "");
-    set_schema(&store.server, &config);
-    let (is_right, text) = check(&store.server, &config);
+/// A topic with three replicas is no risk. One that loses records is refused.
+pub(super) fn a_compacted_topic_is_refused(setup: Setup<&Brokers>) {
+    let (is_right, text) = check(&setup.store.server, &setup.config);
+    assert!(is_right && !text.contains("replication"), "{text}");
+    setup.brokers.configure("cleanup.policy", "compact");
+    let (is_right, text) = check(&setup.store.server, &setup.config);
     assert!(!is_right && text.contains("cleanup.policy"), "{text}");
 }

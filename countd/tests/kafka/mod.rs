@@ -20,6 +20,7 @@ mod retention;
 mod script_run;
 mod security;
 mod settings;
+mod splits;
 mod three_brokers;
 mod topics;
 

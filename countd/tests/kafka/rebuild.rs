@@ -3,6 +3,7 @@
 use super::{PARTITIONS, Setup, TOPIC_PARTITIONS, envelope, event, read};
 use crate::reconcile::setup::forge;
 use crate::replay::setup::{READ, corrections, leftovers, rebuild};
+use crate::split::{merge, split};
 use crate::support::invariants::assert_invariants;
 use crate::support::kafka::{Brokers, Topic, wait_until_counted, wait_until_published};
 use crate::support::stores::{TestStore, for_each_store, module};
@@ -191,6 +192,30 @@ fn a_rebuild_needs_no_consumer() {
     assert_right(&setup, &EARLIEST);
 }
 
+/// Reads and comments are counted at the entity, and likes at its shards.
+#[test]
+fn counters_of_a_split_entity_are_rebuilt() {
+    let setup = Setup::with(module(), METRICS);
+    act(&setup, 0);
+    split(&setup.store.server, &setup.config);
+    act(&setup, 1);
+    assert_right(&setup, &EARLIEST);
+    let before = setup.api().counts(7);
+    assert_eq!(before["like"], 2);
+    for add in [1_000, -3] {
+        forge(&setup.store, "note:7", READ, add);
+        let (output, report) = rebuild(&setup.store.server, &setup.config, &EARLIEST);
+        printed(&output);
+        assert_eq!(report["metrics"]["read"]["corrected"], 1, "{report}");
+        assert_eq!(setup.api().counts(7), before);
+    }
+    merge(&setup.store.server, &setup.config);
+    act(&setup, 2);
+    assert_right(&setup, &EARLIEST);
+    assert_eq!(setup.api().counts(7)["like"], 3);
+    assert_invariants(&setup.store.server, &setup.config);
+}
+
 /// A reading of the topic that was killed begins again, without what it has added.
 #[test]
 fn an_interrupted_reading_of_the_topic_begins_again() {
@@ -352,12 +377,8 @@ fn a_rebuild_begins_with_a_baseline() {
     assert_right(&setup, &from);
 }
 
-/// Kafka's `DeleteRecords` removes records as retention does.
-#[test]
-#[ignore = "needs real brokers: scripts/test-kafka"]
-fn removed_records_are_refused_with_their_number() {
-    let brokers = Brokers::start(1, TOPIC_PARTITIONS);
-    let setup = Setup::on(brokers, module(), "");
+/// Kafka's `DeleteRecords` removes records as retention does. A rebuild refuses, with their number.
+pub(super) fn records_are_removed_before_a_rebuild(setup: Setup<&Brokers>) {
     setup.produce(1);
     setup.assert_exact();
     forge(&setup.store, "note:5", READ, 1_000);

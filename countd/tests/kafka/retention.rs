@@ -1,15 +1,15 @@
-//! Records that the topic has removed before they were counted. Kafka's `DeleteRecords` removes them as retention does.
+//! Records that the topic has removed before they were counted. Kafka's `DeleteRecords` removes them as retention does. These scenarios need
+//! real brokers: see [`three_brokers`](super::three_brokers).
 
 use super::{Setup, TOPIC_PARTITIONS, assert_equals_records, read, wait_for_metric};
 use crate::support::kafka::{Brokers, Record, wait_until_counted};
-use crate::support::stores::module;
 use crate::support::{metric, on_note};
 use countint_tests::wait_until;
 
 const LOST: &str = "countd_kafka_lost_records_total";
 
 /// Waits until the positions of all partitions are at the end, also of those without records: these advance every two seconds.
-fn wait_until_published_offsets(setup: &Setup<Brokers>) {
+fn wait_until_published_offsets(setup: &Setup<&Brokers>) {
     let ends: Vec<i64> = setup
         .topic
         .watermarks()
@@ -23,7 +23,7 @@ fn wait_until_published_offsets(setup: &Setup<Brokers>) {
 
 /// Counts some records, and produces others while no process runs. The first of these are removed in one partition: returns their number,
 /// and the records that can be counted.
-fn lose_records(setup: &mut Setup<Brokers>) -> (u64, Vec<Record>) {
+fn lose_records(setup: &mut Setup<&Brokers>) -> (u64, Vec<Record>) {
     setup.produce(1);
     setup.assert_exact();
     wait_until_published_offsets(setup);
@@ -41,11 +41,8 @@ fn lose_records(setup: &mut Setup<Brokers>) -> (u64, Vec<Record>) {
     (20, left.chain(earlier).collect())
 }
 
-#[test]
-#[ignore = "needs real brokers: scripts/test-kafka"]
-fn counting_stops_if_records_were_removed_before_they_were_counted() {
-    let brokers = Brokers::start(1, TOPIC_PARTITIONS);
-    let mut setup = Setup::on(brokers, module(), "");
+/// Counting stops.
+pub(super) fn uncounted_records_are_removed(mut setup: Setup<&Brokers>) {
     let (lost, _) = lose_records(&mut setup);
     setup.countd.launch();
     let api = setup.api();
@@ -72,11 +69,10 @@ fn counting_stops_if_records_were_removed_before_they_were_counted() {
     assert_eq!(api.counts(stopped)["read"], 10);
 }
 
-#[test]
-#[ignore = "needs real brokers: scripts/test-kafka"]
-fn removed_records_are_skipped_if_configured() {
-    let brokers = Brokers::start(1, TOPIC_PARTITIONS);
-    let mut setup = Setup::on(brokers, module(), "lost_records = \"skip\"");
+/// The line of `[kafka]` that [`removed_records_are_skipped`] needs.
+pub(super) const SKIP: &str = "lost_records = \"skip\"";
+
+pub(super) fn removed_records_are_skipped(mut setup: Setup<&Brokers>) {
     let (lost, countable) = lose_records(&mut setup);
     setup.countd.launch();
     let api = setup.api();
@@ -88,11 +84,7 @@ fn removed_records_are_skipped_if_configured() {
 }
 
 /// What was counted may be removed.
-#[test]
-#[ignore = "needs real brokers: scripts/test-kafka"]
-fn counted_records_may_be_removed() {
-    let brokers = Brokers::start(1, TOPIC_PARTITIONS);
-    let mut setup = Setup::on(brokers, module(), "");
+pub(super) fn counted_records_are_removed(mut setup: Setup<&Brokers>) {
     setup.produce(1);
     setup.assert_exact();
     wait_until_published_offsets(&setup);

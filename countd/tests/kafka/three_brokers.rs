@@ -1,39 +1,48 @@
-//! The scenarios of the mock cluster on three real brokers. They are started once, since that takes long.
+//! Scenarios on three real brokers, which are started once, since that takes long: those of the mock cluster, and those that need what it
+//! does not have.
 
-use super::{Setup, TOPIC_PARTITIONS, consumers, offsets, redis};
+use super::{Setup, TOPIC_PARTITIONS};
+use super::{check, consumers, offsets, rebuild, redis, retention, splits, topics};
 use crate::support::kafka::Brokers;
 use crate::support::stores::module;
 
-type Scenario<'b> = fn(Setup<&'b Brokers>);
+/// A name, lines of the section `[kafka]`, and what is done.
+type Scenario<'b> = (&'static str, &'static str, fn(Setup<&'b Brokers>));
+
+#[rustfmt::skip]
+fn scenarios<'b>() -> [Scenario<'b>; 18] {
+    [
+        ("consumers are killed", "", consumers::consumers_are_killed),
+        ("consumers join and leave", "", consumers::consumers_join_and_leave),
+        ("a zombie is woken", "", consumers::a_zombie_is_woken),
+        ("the only process is paused", "", consumers::the_only_process_is_paused),
+        ("offsets are committed", "", offsets::offsets_are_committed),
+        ("committed offsets are deleted", "", offsets::committed_offsets_are_deleted),
+        ("Redis loses writes", "", redis::redis_loses_writes),
+        ("Redis and countd lose writes", "", redis::redis_and_countd_lose_writes),
+        ("Redis is killed", "", redis::redis_is_killed),
+        ("an entity is split", splits::SETTINGS, splits::an_entity_is_split),
+        ("uncounted records are removed", "", retention::uncounted_records_are_removed),
+        ("removed records are skipped", retention::SKIP, retention::removed_records_are_skipped),
+        ("counted records are removed", "", retention::counted_records_are_removed),
+        ("records are removed before a rebuild", "", rebuild::records_are_removed_before_a_rebuild),
+        ("the topic is re-created", "", topics::a_re_created_topic_is_refused),
+        ("the topic is re-created under a process", "", topics::a_topic_is_re_created_under_a_process),
+        ("the topic grows", "", topics::a_topic_that_grows_is_refused),
+        ("the topic is compacted", "", check::a_compacted_topic_is_refused),
+    ]
+}
 
 /// Each scenario has its own Redis and its own topic.
 #[test]
 #[ignore = "needs real brokers: scripts/test-kafka"]
 fn records_count_once_on_three_brokers() {
     let brokers = Brokers::start(3, TOPIC_PARTITIONS);
-    let scenarios: [(&str, Scenario<'_>); 8] = [
-        ("consumers are killed", consumers::consumers_are_killed),
-        (
-            "consumers join and leave",
-            consumers::consumers_join_and_leave,
-        ),
-        ("a zombie is woken", consumers::a_zombie_is_woken),
-        (
-            "the only process is paused",
-            consumers::the_only_process_is_paused,
-        ),
-        ("offsets are committed", offsets::offsets_are_committed),
-        ("Redis loses writes", redis::redis_loses_writes),
-        (
-            "Redis and countd lose writes",
-            redis::redis_and_countd_lose_writes,
-        ),
-        ("Redis is killed", redis::redis_is_killed),
-    ];
-    for (name, scenario) in scenarios {
+    for (name, settings, scenario) in scenarios() {
         eprintln!("scenario: {name}");
         brokers.delete_topic();
+        brokers.delete_group(offsets::GROUP);
         brokers.create_topic(TOPIC_PARTITIONS);
-        scenario(Setup::on(&brokers, module(), ""));
+        scenario(Setup::on(&brokers, module(), settings));
     }
 }

@@ -73,11 +73,7 @@ fn the_id_of_a_topic_is_recorded_when_its_brokers_are_upgraded() {
     assert!(error.contains(TOPIC), "{error}");
 }
 
-#[test]
-#[ignore = "needs real brokers: scripts/test-kafka"]
-fn a_re_created_topic_is_refused() {
-    let brokers = Brokers::start(1, TOPIC_PARTITIONS);
-    let mut setup = Setup::on(brokers, module(), "");
+pub(super) fn a_re_created_topic_is_refused(mut setup: Setup<&Brokers>) {
     setup.produce(1);
     setup.assert_exact();
     setup.countd.kill();
@@ -90,11 +86,7 @@ fn a_re_created_topic_is_refused() {
 }
 
 /// The process runs when the topic is re-created: it counts nothing of the new one.
-#[test]
-#[ignore = "needs real brokers: scripts/test-kafka"]
-fn a_topic_that_is_re_created_under_a_process_is_not_counted() {
-    let brokers = Brokers::start(1, TOPIC_PARTITIONS);
-    let setup = Setup::on(brokers, module(), "");
+pub(super) fn a_topic_is_re_created_under_a_process(setup: Setup<&Brokers>) {
     setup.produce(1);
     setup.assert_exact();
     let before = setup.api().counts(7);
@@ -110,11 +102,7 @@ fn a_topic_that_is_re_created_under_a_process_is_not_counted() {
     assert_eq!(setup.api().counts(7), before);
 }
 
-#[test]
-#[ignore = "needs real brokers: scripts/test-kafka"]
-fn a_topic_that_grows_is_refused() {
-    let brokers = Brokers::start(1, TOPIC_PARTITIONS);
-    let mut setup = Setup::on(brokers, module(), "");
+pub(super) fn a_topic_that_grows_is_refused(mut setup: Setup<&Brokers>) {
     setup.produce(1);
     setup.assert_exact();
     setup.countd.kill();

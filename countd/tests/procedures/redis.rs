@@ -8,7 +8,8 @@ use crate::support::stores::{TestStore, module};
 use crate::support::verify::assert_matches_model;
 use crate::support::workload::{self, WorkloadSize, run_clients};
 use crate::support::{
-    Api, Countd, on_note, set_schema, wait_until_all_drained, wait_until_drained,
+    Api, Countd, Settings, metric, on_note, printed, run, set_schema, wait_until_all_drained,
+    wait_until_drained,
 };
 use countint_tests::env::TempDir;
 use countint_tests::{Cluster, Server, args, reply, wait_until};
@@ -164,23 +165,47 @@ fn a_region_is_switched() {
     set_schema(&a, config);
     let mut in_a = start_all(&a, config);
     like(&in_a.api(), 0..20);
+    wait_until_drained(&a, PARTITIONS);
+    // The other region reads its replica, and its actions are counted.
+    let reading = &format!(
+        "{config}[redis]\nread_from = \"replica\"\nreplicas = [\"127.0.0.1:{}\"]\n",
+        b.port()
+    );
+    let serving = Settings {
+        command: "serve",
+        config: reading,
+    };
+    let mut reader = Countd::with(&a, &serving);
+    wait_until("the replica answers", || {
+        reader.api().counts(1);
+        metric(&reader.api(), "countd_replica_reads_total") > 0
+    });
+    like(&reader.api(), 20..22);
+    wait_until("the replica has them", || {
+        reader.api().counts(1)["like"] == 22
+    });
+    assert_likes(&in_a.api(), 22);
     let mut in_b = None;
     let shell = Shell::new(config, &[("REGION-A", &a), ("REGION-B", &b)]);
     for command in commands("Switch to another region") {
         let words: Vec<&str> = command.split_whitespace().collect();
         match words.as_slice() {
             ["ssh", "COUNTD-A", "systemctl", "stop", "countd"] => in_a.stop(),
+            ["ssh", "COUNTD-B", "systemctl", "stop", "countd"] => reader.stop(),
             ["ssh", "COUNTD-B", "systemctl", "start", "countd"] => {
                 in_b = Some(start_all(&b, config));
             }
             ["until", "curl", ..] => wait_until_ready(in_b.as_ref().expect("it was started")),
+            ["ssh", "COUNTD-B", "countd", arguments @ ..] => {
+                printed(&run(&b, config, arguments));
+            }
             _ => drop(shell.run(&command)),
         }
     }
     let countd = in_b.expect("the page starts it");
     wait_until_drained(&b, PARTITIONS);
-    assert_likes(&countd.api(), 20);
-    like(&countd.api(), 20..25);
+    assert_likes(&countd.api(), 22);
+    like(&countd.api(), 22..25);
     wait_until_drained(&b, PARTITIONS);
     assert_likes(&countd.api(), 25);
     assert_invariants(&b, config);

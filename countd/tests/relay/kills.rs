@@ -3,6 +3,7 @@
 use super::Shop;
 use crate::support::database::{Kind, for_each_database};
 use crate::support::invariants::assert_invariants;
+use crate::support::stores::{cluster, module};
 use crate::support::{metric, wait_until_drained};
 use countint_tests::wait_until;
 
@@ -10,7 +11,12 @@ use countint_tests::wait_until;
 fn events_count_once_whatever_is_killed(kind: Kind) {
     const EACH: u64 = 600;
     const KILLS: u64 = 9;
-    let mut shop = Shop::start(kind, "batch = 20");
+    // Data in cluster mode with one of the databases.
+    let server = match kind {
+        Kind::Postgres => module().server,
+        Kind::MariaDb => cluster().server,
+    };
+    let mut shop = Shop::on(server, kind, "batch = 20");
     let mut relay = shop.relay();
     for kill in 0..KILLS {
         shop.like(kill * EACH, (kill + 1) * EACH);

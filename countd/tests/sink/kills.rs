@@ -1,7 +1,8 @@
 //! Processes and servers are killed with SIGKILL.
 
-use super::{Rows, Warehouse};
+use super::{Rows, Warehouse, database};
 use crate::support::database::{Kind, for_each_database};
+use crate::support::stores::{cluster, module};
 use crate::support::{Api, metric, on_note, with};
 use countint_tests::wait_until;
 use serde_json::{Value as Json, json};
@@ -64,7 +65,13 @@ fn act(warehouse: &Warehouse, expected: &mut Rows, random: &mut Random) {
 /// The sink, the database, Redis, and the process that counts in turn, while rows are written.
 fn rows_are_right_whatever_is_killed(kind: Kind) {
     // Small transactions, so that most kills are between two of them.
-    let mut warehouse = Warehouse::start(kind, "batch = 5\ntimeout_ms = 5000");
+    let settings = "batch = 5\ntimeout_ms = 5000";
+    // Data in cluster mode with one of the databases.
+    let server = match kind {
+        Kind::Postgres => cluster().server,
+        Kind::MariaDb => module().server,
+    };
+    let mut warehouse = Warehouse::with(database(kind), server, settings);
     let mut sink = warehouse.sink();
     let mut expected = Rows::default();
     let mut random = Random(7);

@@ -31,7 +31,7 @@ impl Setup {
         for user in 1..=10 {
             api.act("like", on_note(7, user));
         }
-        assert_eq!(split(&store.server)["phase"], "split");
+        assert_eq!(split(&store.server, CONFIG)["phase"], "split");
         for user in 11..=40 {
             api.act("like", on_note(7, user));
         }
@@ -64,7 +64,7 @@ fn a_split_entity_is_erased(store: TestStore) {
     let setup = Setup::new(store);
     setup.drain();
     setup.erase("/entity/note/7");
-    assert_eq!(hot(&setup.store.server, &["list"]), json!([]));
+    assert_eq!(hot(&setup.store.server, CONFIG, &["list"]), json!([]));
     assert_eq!(setup.api.counts(7)["like"], 0);
     assert_eq!(listed(&setup.api), BTreeSet::new());
     assert_eq!(setup.counters(), Vec::<String>::new());
@@ -93,7 +93,7 @@ fn a_user_of_a_split_entity_is_erased(store: TestStore) {
     setup.erase("/user/33");
     let left: BTreeSet<u64> = (1..=40).filter(|user| ![3, 33].contains(user)).collect();
     assert_likes(&setup.api, &left);
-    merge(&setup.store.server);
+    merge(&setup.store.server, CONFIG);
     setup.drain();
     assert_likes(&setup.api, &left);
     assert_invariants(&setup.store.server, CONFIG);
@@ -122,7 +122,7 @@ fn counters_of_shards_are_reconciled(store: TestStore) {
     setup.countd.kill();
     setup.countd.launch();
     assert_likes(&setup.api, &all);
-    merge(&setup.store.server);
+    merge(&setup.store.server, CONFIG);
     setup.drain();
     assert_likes(&setup.api, &all);
     assert_invariants(&setup.store.server, CONFIG);

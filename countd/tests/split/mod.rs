@@ -2,13 +2,14 @@
 
 mod clients;
 mod entity;
-mod model;
+pub(crate) mod model;
 mod nodes;
 mod refusals;
 mod suspended;
 mod threshold;
 
 use crate::support::{Api, printed, run};
+pub(crate) use clients::StopOnDrop;
 use countint_tests::{Server, wait_until};
 use serde_json::Value as Json;
 use std::collections::BTreeSet;
@@ -17,12 +18,12 @@ use std::collections::BTreeSet;
 const CONFIG: &str = "[limits.user]\nper_second = 0\n[hot]\ncache_ms = 0\n[log]\npartitions = 16\nretain = 100\n[consumer]\nlinger_ms = 5\nbatch = 50\nsession_timeout_ms = 500\n";
 
 /// Runs `countd hot` and returns the report.
-fn hot(server: &Server, arguments: &[&str]) -> Json {
+fn hot(server: &Server, config: &str, arguments: &[&str]) -> Json {
     let mut all = vec!["hot"];
     all.extend(arguments);
     all.push("--json");
     loop {
-        let output = run(server, CONFIG, &all);
+        let output = run(server, config, &all);
         // A consumer finishes what a command that was killed has begun.
         let errors = String::from_utf8_lossy(&output.stderr);
         if !errors.contains("another migration is running") {
@@ -32,16 +33,17 @@ fn hot(server: &Server, arguments: &[&str]) -> Json {
 }
 
 /// Splits note 7.
-fn split(server: &Server) -> Json {
+pub(crate) fn split(server: &Server, config: &str) -> Json {
     hot(
         server,
+        config,
         &["split", "note:7", "--shards", "4", "--grace", "0"],
     )
 }
 
 /// Merges note 7.
-fn merge(server: &Server) -> Json {
-    hot(server, &["merge", "note:7"])
+pub(crate) fn merge(server: &Server, config: &str) -> Json {
+    hot(server, config, &["merge", "note:7"])
 }
 
 /// The author of note 7.

@@ -15,22 +15,27 @@ const CLIENTS: u64 = 6;
 
 #[test]
 fn likes_match_the_model_under_splits_and_merges() {
-    assert_likes_match_the_model(module());
+    assert_alone(module());
 }
 
 #[test]
 fn likes_match_the_model_under_splits_and_merges_of_objects() {
-    assert_likes_match_the_model(objects());
+    assert_alone(objects());
 }
 
 #[test]
 fn likes_match_the_model_under_splits_and_merges_without_the_module() {
-    assert_likes_match_the_model(plain());
+    assert_alone(plain());
 }
 
 #[test]
 fn likes_match_the_model_under_splits_and_merges_in_cluster_mode() {
-    assert_likes_match_the_model(cluster());
+    assert_alone(cluster());
+}
+
+fn assert_alone(mut store: TestStore) {
+    let steps = store.full_or(SPLIT_STEPS.len(), 1);
+    assert_likes_match_the_model(&mut store, CONFIG, steps);
 }
 
 /// The steps at which commands are killed.
@@ -47,12 +52,11 @@ const MERGE_STEPS: [&str; 4] = [
     "deleting shards",
 ];
 
-fn assert_likes_match_the_model(mut store: TestStore) {
-    set_schema(&store.server, CONFIG);
-    let settings = |command| Settings {
-        command,
-        config: CONFIG,
-    };
+/// Likes by concurrent clients, while note 7 is split and merged, and commands, processes and Redis are killed at each step, or at some if
+/// `steps` is smaller than their number.
+pub(crate) fn assert_likes_match_the_model(store: &mut TestStore, config: &str, steps: usize) {
+    set_schema(&store.server, config);
+    let settings = |command| Settings { command, config };
     let mut processes =
         ["serve", "consume", "all"].map(|command| Countd::with(&store.server, &settings(command)));
     let apis = [processes[0].api(), processes[2].api()];
@@ -64,26 +68,26 @@ fn assert_likes_match_the_model(mut store: TestStore) {
             .map(|client| scope.spawn(move || act(apis, client, stop)))
             .collect();
         let running = StopOnDrop(stop);
-        assert_eq!(split(&store.server)["phase"], "split");
+        assert_eq!(split(&store.server, config)["phase"], "split");
         thread::sleep(std::time::Duration::from_secs(1));
-        assert_eq!(merge(&store.server)["phase"], json!(null));
-        let steps = SPLIT_STEPS.iter().zip(MERGE_STEPS).enumerate();
-        for (kill, (on_split, on_merge)) in steps.take(store.full_or(4, 1)) {
-            kill_at(&store, &SPLIT, on_split);
+        assert_eq!(merge(&store.server, config)["phase"], json!(null));
+        let pairs = SPLIT_STEPS.iter().zip(MERGE_STEPS).enumerate();
+        for (kill, (on_split, on_merge)) in pairs.take(steps) {
+            kill_at(store, config, &SPLIT, on_split);
             // A process is killed, too.
             let process = kill % processes.len();
             processes[process].kill();
             processes[process].launch();
-            split(&store.server);
-            kill_at(&store, &MERGE, on_merge);
+            split(&store.server, config);
+            kill_at(store, config, &MERGE, on_merge);
             if kill % 2 == 0 {
-                merge(&store.server);
+                merge(&store.server, config);
                 continue;
             }
             // A consumer finishes it.
             store.server.client().ok("DEL countd:migrate");
             wait_until("the entity is whole", || {
-                hot(&store.server, &["list"]) == json!([])
+                hot(&store.server, config, &["list"]) == json!([])
             });
         }
         let redis = [
@@ -92,11 +96,11 @@ fn assert_likes_match_the_model(mut store: TestStore) {
             (&SPLIT[..], SPLIT_STEPS[3]),
             (&MERGE[..], MERGE_STEPS[3]),
         ];
-        for (arguments, step) in redis.into_iter().take(store.full_or(4, 1)) {
-            kill_redis_at(&mut store, arguments, step);
+        for (arguments, step) in redis.into_iter().take(steps) {
+            kill_redis_at(store, config, arguments, step);
         }
         // It ends split.
-        split(&store.server);
+        split(&store.server, config);
         drop(running);
         clients
             .into_iter()
@@ -112,20 +116,20 @@ fn assert_likes_match_the_model(mut store: TestStore) {
             assert_likes(api, &likes);
         }
         if is_split {
-            merge(server);
+            merge(server, config);
         }
     }
     // No counters of shards are left.
     assert_eq!(server.client().run("KEYS cnt:*~*"), "(empty array)");
-    assert_invariants(server, CONFIG);
+    assert_invariants(server, config);
 }
 
 const SPLIT: [&str; 7] = ["hot", "split", "note:7", "--shards", "4", "--grace", "0"];
 const MERGE: [&str; 3] = ["hot", "merge", "note:7"];
 
 /// Kills the server while a command is at a step, starts it again with all its data, and lets another command finish.
-fn kill_redis_at(store: &mut TestStore, arguments: &[&str], step: &str) {
-    let mut running = Running::start(&store.server, CONFIG, arguments);
+fn kill_redis_at(store: &mut TestStore, config: &str, arguments: &[&str], step: &str) {
+    let mut running = Running::start(&store.server, config, arguments);
     if running.wait_for_step(step, 1) {
         store.server.kill();
         store.server.start_again();
@@ -138,13 +142,13 @@ fn kill_redis_at(store: &mut TestStore, arguments: &[&str], step: &str) {
         reply.starts_with("(integer)")
     });
     match arguments == MERGE {
-        true => merge(&store.server),
-        false => split(&store.server),
+        true => merge(&store.server, config),
+        false => split(&store.server, config),
     };
 }
 
-fn kill_at(store: &TestStore, arguments: &[&str], step: &str) {
-    let mut running = Running::start(&store.server, CONFIG, arguments);
+fn kill_at(store: &TestStore, config: &str, arguments: &[&str], step: &str) {
+    let mut running = Running::start(&store.server, config, arguments);
     if running.wait_for_step(step, 1) {
         running.kill();
         store.server.client().ok("DEL countd:migrate");

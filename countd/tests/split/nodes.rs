@@ -33,7 +33,7 @@ fn shards_are_on_several_nodes() {
         let running = StopOnDrop(stop);
         printed(&run(&cluster.nodes[1], CONFIG, &split));
         move_slots(&cluster, "1000");
-        merge(&cluster.nodes[1]);
+        merge(&cluster.nodes[1], CONFIG);
         printed(&run(&cluster.nodes[1], CONFIG, &split));
         cluster.nodes[0].kill();
         cluster.nodes[0].start_again();
@@ -51,7 +51,7 @@ fn shards_are_on_several_nodes() {
         !reply::array(keys).is_empty()
     });
     assert_eq!(with_shards.count(), 3);
-    merge(&cluster.nodes[1]);
+    merge(&cluster.nodes[1], CONFIG);
     wait_until_all_drained(&cluster.nodes, 16);
     assert_likes(&apis[1], &likes);
     assert_invariants_of_all(&cluster.nodes, CONFIG);

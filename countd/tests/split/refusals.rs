@@ -41,7 +41,7 @@ fn what_cannot_be_split_is_refused_with_the_reason() {
         refused(&arguments, CONFIG, reason);
     }
     api.act("like", on_note(7, 1));
-    let report = split(server);
+    let report = split(server, CONFIG);
     assert_eq!(report["phase"], "split");
     let whole = report["whole"].to_string();
     assert!(
@@ -67,7 +67,7 @@ fn what_cannot_be_split_is_refused_with_the_reason() {
         "has 4 shards",
     );
     refused(&["storage", "migrate", "note"], CONFIG, "is split");
-    assert_eq!(merge(server)["phase"], json!(null));
+    assert_eq!(merge(server, CONFIG)["phase"], json!(null));
     assert_eq!(api.counts(7)["like"], 1);
     assert_eq!(
         api.act("like", on_note(7, 1)),

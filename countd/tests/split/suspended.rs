@@ -20,6 +20,7 @@ fn a_process_that_was_suspended_during_the_first_split_answers_with_the_shards()
     processes[1].suspend();
     hot(
         &server,
+        CONFIG,
         &["split", "note:7", "--shards", "4", "--grace", "31"],
     );
     for uid in 2..=40 {

@@ -59,7 +59,7 @@ fn an_entity_with_too_many_writes_is_split() {
     let shards = store.server.client().run("KEYS rbm:like:note:7~*.*");
     assert!(shards.contains("7~"), "{shards}");
     wait_until("all likes are counted", || api.counts(7)["like"] == 40);
-    merge(&store.server);
+    merge(&store.server, CONFIG);
     assert_eq!(api.counts(7)["like"], 40);
 }
 
@@ -79,12 +79,12 @@ fn split_entities_are_listed() {
         });
     };
     hot(1);
-    split(&store.server);
+    split(&store.server, CONFIG);
     hot(4);
     wait_until("the metric says it", || {
         metric(&api, "countd_split_entities{phase=\"split\"}") == 1
     });
-    merge(&store.server);
+    merge(&store.server, CONFIG);
     hot(1);
     wait_until("the metric says it", || {
         metric(&api, "countd_split_entities{phase=\"split\"}") == 0

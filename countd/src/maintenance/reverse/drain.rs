@@ -2,13 +2,8 @@
 
 use super::{Backfill, BackfillError, POLL};
 use crate::domain::keys::Partition;
-use crate::log::inspect::inspect;
+use crate::maintenance::drain::{OutboxEnd, UncountedLogs};
 use crate::redis::processes::ProcessMember;
-use std::collections::BTreeMap;
-
-/// The commands that read outboxes.
-pub(super) const PERMISSIONS: &[&str] =
-    &["XREVRANGE {out} + - COUNT 1", "XRANGE {out} - + COUNT 1"];
 
 impl Backfill<'_> {
     /// Waits until the consumers have committed the current entries of these logs.
@@ -17,35 +12,21 @@ impl Backfill<'_> {
         partitions: &[Partition],
         member: &mut ProcessMember,
     ) -> Result<(), BackfillError> {
-        let mut ends: BTreeMap<Partition, u64> = BTreeMap::new();
-        let mut left = partitions.to_vec();
-        loop {
-            let inspection = inspect(&self.store, &left).await;
-            if let Some(error) = inspection.error {
-                return Err(error.into());
-            }
-            left.retain(|partition| {
-                let Some(state) = inspection.states.get(partition) else {
-                    return true;
-                };
-                let end = match &state.end {
-                    Ok(end) if end.entry.0 == 0 => end.entry.1,
-                    // A consumer renumbers the log, or an operator has to repair it.
-                    _ => return true,
-                };
-                let end = *ends.entry(*partition).or_insert(end);
-                !matches!(state.position, Ok(next) if next > end)
-            });
-            if left.is_empty() {
-                return Ok(());
-            }
+        let mut logs = UncountedLogs::of(partitions);
+        while !logs.are_counted(&self.store).await? {
             self.step("waiting for the consumers");
-            // Entries that a restarted server has lost are never committed.
-            self.check_servers().await?;
-            // The heartbeat also keeps the layout current.
-            member.heartbeat().await?;
-            tokio::time::sleep(POLL).await;
+            self.wait(member).await?;
         }
+        Ok(())
+    }
+
+    /// Waits for a while, and checks that no server has lost its last entries: they would never be committed.
+    async fn wait(&mut self, member: &mut ProcessMember) -> Result<(), BackfillError> {
+        self.check_servers().await?;
+        // The heartbeat also keeps the layout current.
+        member.heartbeat().await?;
+        tokio::time::sleep(POLL).await;
+        Ok(())
     }
 
     /// Waits until everything that was appended is committed, in a cluster also by the partitions of the users.
@@ -69,25 +50,13 @@ impl Backfill<'_> {
         partition: Partition,
         member: &mut ProcessMember,
     ) -> Result<(), BackfillError> {
-        type Entries = Vec<(String, Vec<String>)>;
-        let outbox = self.store.keys().outbox(partition);
-        let mut cmd = redis::cmd("XREVRANGE");
-        cmd.arg(&outbox).arg(&["+", "-", "COUNT", "1"]);
-        let last: Entries = cmd.query_async(&mut self.store.commands()).await?;
-        let Some((last, _)) = last.into_iter().next() else {
+        let Some(end) = OutboxEnd::of(&self.store, partition).await? else {
             return Ok(());
         };
-        loop {
-            let mut cmd = redis::cmd("XRANGE");
-            cmd.arg(&outbox).arg(&["-", &last, "COUNT", "1"]);
-            let first: Entries = cmd.query_async(&mut self.store.commands()).await?;
-            if first.is_empty() {
-                return Ok(());
-            }
+        while !end.is_forwarded(&self.store).await? {
             self.step("waiting for the outboxes");
-            self.check_servers().await?;
-            member.heartbeat().await?;
-            tokio::time::sleep(POLL).await;
+            self.wait(member).await?;
         }
+        Ok(())
     }
 }

@@ -1,8 +1,8 @@
 //! The permissions that backfills require.
 
+use super::scan;
 pub use super::scan::fact_permissions;
-use super::{drain, scan};
-use crate::maintenance::visits;
+use crate::maintenance::{drain, visits};
 use crate::redis::permissions::Permissions;
 use crate::redis::processes::CONSUMER_PERMISSIONS;
 use crate::redis::run_id;
@@ -11,7 +11,7 @@ use crate::redis::run_id;
 pub fn required_permissions() -> Permissions {
     Permissions::of_commands(scan::PERMISSIONS)
         .and(Permissions::of_commands(visits::PERMISSIONS))
-        .and(Permissions::of_commands(drain::PERMISSIONS))
+        .and(drain::required_permissions())
         .and(Permissions::of_commands(CONSUMER_PERMISSIONS))
         .and(Permissions::of_commands(run_id::PERMISSIONS))
         .and(crate::redis::layout::record_permissions())

@@ -27,7 +27,7 @@ use crate::storage::hot::HotList;
 /// The permissions that splits and merges require.
 pub fn required_permissions(backend: CounterBackend) -> Permissions {
     split_permissions()
-        .and(drain::required_permissions())
+        .and(super::drain::required_permissions())
         .and(advance::required_permissions(backend))
         .and(merge::required_permissions(backend))
         .and(Authors::required_permissions(backend))

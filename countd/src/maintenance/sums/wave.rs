@@ -4,7 +4,7 @@ use crate::consumer::forward_outbox;
 use crate::domain::error::StoreError;
 use crate::domain::keys::Partition;
 use crate::log::Streams;
-use crate::log::inspect::inspect;
+use crate::maintenance::drain::UncountedLogs;
 use crate::redis::store::Store;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -44,33 +44,15 @@ async fn wait_for_logs(
     deadline: Instant,
     stop: &watch::Receiver<bool>,
 ) -> Result<Option<String>, StoreError> {
-    let mut ends: BTreeMap<Partition, u64> = BTreeMap::new();
-    let mut left: Vec<Partition> = (0..store.keys().partitions()).collect();
-    loop {
-        let inspection = inspect(store, &left).await;
-        if let Some(error) = inspection.error {
-            return Err(error);
-        }
-        left.retain(|partition| {
-            let Some(state) = inspection.states.get(partition) else {
-                return true;
-            };
-            let end = match &state.end {
-                Ok(end) if end.entry.0 == 0 => end.entry.1,
-                // A consumer renumbers the log, or an operator has to repair it.
-                _ => return true,
-            };
-            let end = *ends.entry(*partition).or_insert(end);
-            !matches!(state.position, Ok(next) if next > end)
-        });
-        if left.is_empty() {
-            return Ok(None);
-        }
+    let all: Vec<Partition> = (0..store.keys().partitions()).collect();
+    let mut logs = UncountedLogs::of(&all);
+    while !logs.are_counted(store).await? {
         if Instant::now() > deadline || *stop.borrow() {
             return Ok(Some("the logs are not counted".to_owned()));
         }
         tokio::time::sleep(DELAY).await;
     }
+    Ok(None)
 }
 
 /// Waits until the current entries of all outboxes are in the logs of other partitions. Returns false if it takes too long.

@@ -1,5 +1,6 @@
 //! The stored layout of the data: settings that apply to all its keys, and are recorded with it.
 
+mod fields;
 mod form;
 mod schemas;
 mod splits;

@@ -1,6 +1,7 @@
 //! The columns of types in the stored layout, and the stages of migrations of schemas.
 
-use super::form::{EPOCH, STORAGE, StoredLayout};
+use super::fields::{EPOCH, STORAGE};
+use super::form::StoredLayout;
 use super::views::{SCHEMA, VIEW};
 use crate::domain::ids::Name;
 use crate::domain::keys::Keys;
@@ -106,7 +107,7 @@ impl StoredLayout {
 mod tests {
     use super::*;
     use crate::domain::keys::StoragePhase;
-    use crate::redis::layout::form::tests::parse;
+    use crate::redis::layout::fields::tests::parse;
 
     #[test]
     fn views_of_columns_are_parsed() {

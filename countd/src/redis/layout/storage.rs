@@ -1,9 +1,10 @@
 //! Initializes, reads and changes the stored layout.
 
-use super::form::{
-    ARCHIVE, ARCHIVE_ID, Authors, COUNTERS, COUNTING, EPOCH, EXTERNAL, OFF, ON, RESTORING, REVERSE,
-    ReverseState, SINK, SPLITS, STORAGE, StoredLayout, UNDECIDED,
+use super::fields::{
+    ARCHIVE, ARCHIVE_ID, COUNTERS, COUNTING, EPOCH, EXTERNAL, OFF, ON, RESTORING, REVERSE, SINK,
+    SPLITS, STORAGE, UNDECIDED,
 };
+use super::form::{Authors, ReverseState, StoredLayout};
 use super::splits::SPLIT;
 use crate::domain::config::{Config, Count, Storage, USER};
 use crate::domain::error::ConnectError;
