@@ -1,23 +1,20 @@
-//! Validates actions, and prepares what executes them.
+//! Validates actions and prepares their commands.
 
 pub use super::action::{Action, ActionOutcome};
 pub use super::prepared::PreparedAction;
 
-use super::commands;
 use super::groups::Groups;
 use super::homes::Homes;
 use super::requests::Request;
 use super::split_totals::SplitTotals;
-use super::windows::WindowedAction;
-use crate::domain::config::{Count, Metric};
+use crate::domain::config::Count;
 use crate::domain::error::Problem;
 use crate::domain::event::{Event, now_ms};
 use crate::domain::ids::{Entity, Name};
 use crate::domain::split::SplitPhase;
 use crate::facts::{CounterField, FactStores};
 use crate::log::kafka::Topic;
-use crate::redis::permissions::Permissions;
-use crate::redis::script::{CHANGES, CounterBackend, JOURNAL, OPTIONAL_KEYS, ScriptTemplate};
+use crate::redis::script::{CHANGES, JOURNAL, OPTIONAL_KEYS, ScriptTemplate};
 use crate::redis::store::Store;
 use crate::repair::{Rebuilder, Source, Sources};
 use crate::storage::authors::Authors;
@@ -84,16 +81,6 @@ impl Actions {
     /// streams.
     pub fn with_topic(self, topic: Option<Topic>) -> Actions {
         Actions { topic, ..self }
-    }
-
-    /// The permissions that actions require, in addition to the permissions of fact stores.
-    pub fn required_permissions(backend: CounterBackend) -> Permissions {
-        commands::required_permissions(backend)
-            .and(RESET.required_permissions(backend))
-            .and(Authors::required_permissions(backend))
-            .and(Authors::split_permissions(backend))
-            .and(SplitTotals::required_permissions(backend))
-            .and(WindowedAction::required_permissions(backend))
     }
 
     /// Validates an action and builds its command. `metric` is a name, an alias, or a *once* metric with the prefix `un`, which

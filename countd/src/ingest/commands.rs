@@ -6,11 +6,12 @@
 //! Concurrent actions on one entity may be one `RBM.MMARK` (`group_execution`).
 
 use super::action::Action;
-use super::actions::Actions;
+use super::actions::{Actions, RESET};
 use super::grouped::GroupedAction;
 use super::prepared::{CountedEntity, PreparedAction, ReplyKind};
 use super::records::record_of;
 use super::rounds::Change;
+use super::split_totals::SplitTotals;
 use super::windows::WindowedAction;
 use crate::domain::config::{FactKind, Metric};
 use crate::domain::error::Problem;
@@ -24,6 +25,7 @@ use crate::redis::call::{IdempotencyGuard, RedisCall};
 use crate::redis::day::CountedDay;
 use crate::redis::permissions::Permissions;
 use crate::redis::script::{AUTHOR, CounterBackend, ScriptTemplate};
+use crate::storage::authors::Authors;
 use redis::Cmd;
 
 /// Updates a counter and appends the event.
@@ -37,18 +39,23 @@ const CREATE_PERMISSIONS: &[&str] = &[
     "CTAB.BATCHINCR {tables} 0 LEN 1 0 1",
 ];
 
-/// The permissions that the commands require, in addition to those of fact stores, authors and windows.
-pub(super) fn required_permissions(backend: CounterBackend) -> Permissions {
-    let created: &[&str] = match backend {
-        CounterBackend::Module => CREATE_PERMISSIONS,
-        _ => &[],
-    };
-    RedisCall::guarded_permissions(PERMISSIONS)
-        .and(Permissions::of_commands(created))
-        .and(COUNT_NOW.required_permissions(backend))
-}
-
 impl Actions {
+    /// The permissions that actions require, in addition to the permissions of fact stores.
+    pub fn required_permissions(backend: CounterBackend) -> Permissions {
+        let created: &[&str] = match backend {
+            CounterBackend::Module => CREATE_PERMISSIONS,
+            _ => &[],
+        };
+        RedisCall::guarded_permissions(PERMISSIONS)
+            .and(Permissions::of_commands(created))
+            .and(COUNT_NOW.required_permissions(backend))
+            .and(RESET.required_permissions(backend))
+            .and(Authors::required_permissions(backend))
+            .and(Authors::split_permissions(backend))
+            .and(SplitTotals::required_permissions(backend))
+            .and(WindowedAction::required_permissions(backend))
+    }
+
     /// Builds the command of an action at an entity that is whole, or at a shard.
     pub(super) fn build_at(
         &self,

@@ -40,9 +40,9 @@ impl Streams {
         let part = self.read_bytes / from.len().max(1);
         let replies = self.read_parts(&small, limit, part).await?;
         for ((entries, next_size), (partition, next)) in replies.into_iter().zip(&small) {
-            let is_quiet =
-                entries.entries.is_empty() && !entries.ends_at_foreign_id && next_size == 0;
-            self.schedule.record(*partition, !is_quiet, now);
+            let has_entries =
+                !entries.entries.is_empty() || entries.ends_at_foreign_id || next_size > 0;
+            self.schedule.record(*partition, has_entries, now);
             let payloads = entries.entries.iter().map(|entry| entry.payload.len());
             bytes_left = bytes_left.saturating_sub(payloads.sum());
             if !entries.entries.is_empty() || entries.ends_at_foreign_id {

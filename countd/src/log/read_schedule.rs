@@ -1,37 +1,37 @@
-//! Which partitions of a cluster are read next. There each partition is read by a call of its own, also if it has nothing new, so those
-//! without entries for a while are read less often.
+//! Which partitions are read next in a cluster. There each partition is read by its own call, even when it is idle. Idle partitions are
+//! therefore polled less often.
 
 use crate::domain::keys::Partition;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-/// How long a partition without entries is read each time.
+/// How long an idle partition is still read with each poll.
 const ACTIVE: Duration = Duration::from_secs(1);
-/// How often it is read afterwards. The delay before the next read if nothing has entries.
+/// The polling interval of idle partitions, and the delay before the next read when no partition has entries.
 pub(super) const INTERVAL: Duration = Duration::from_millis(100);
 
 /// The partitions whose last reads found nothing.
 #[derive(Default)]
 pub(super) struct ReadSchedule {
-    quiet: HashMap<Partition, Quiet>,
+    idle: HashMap<Partition, Idle>,
 }
 
 #[derive(Clone, Copy)]
-struct Quiet {
+struct Idle {
     /// The first read that found nothing.
     since: Instant,
     /// The last one.
-    read: Instant,
+    last_read: Instant,
 }
 
 impl ReadSchedule {
     /// The partitions that are read now, with their offsets.
     pub(super) fn due(&self, all: &[(Partition, u64)], now: Instant) -> Vec<(Partition, u64)> {
         let is_due = |(partition, _): &(Partition, u64)| {
-            let quiet = self.quiet.get(partition);
-            quiet.is_none_or(|quiet| {
-                quiet.read.duration_since(quiet.since) < ACTIVE
-                    || now.duration_since(quiet.read) >= INTERVAL
+            let idle = self.idle.get(partition);
+            idle.is_none_or(|idle| {
+                idle.last_read.duration_since(idle.since) < ACTIVE
+                    || now.duration_since(idle.last_read) >= INTERVAL
             })
         };
         all.iter().copied().filter(is_due).collect()
@@ -40,13 +40,13 @@ impl ReadSchedule {
     /// Records what a read at a time has found.
     pub(super) fn record(&mut self, partition: Partition, has_entries: bool, now: Instant) {
         if has_entries {
-            self.quiet.remove(&partition);
+            self.idle.remove(&partition);
         } else {
-            let first = Quiet {
+            let first = Idle {
                 since: now,
-                read: now,
+                last_read: now,
             };
-            self.quiet.entry(partition).or_insert(first).read = now;
+            self.idle.entry(partition).or_insert(first).last_read = now;
         }
     }
 }

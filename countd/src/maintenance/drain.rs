@@ -1,4 +1,4 @@
-//! Whether what logs and outboxes had at a moment is counted and forwarded. Callers wait between two looks.
+//! Tracks whether the entries that logs and outboxes had at the first check are counted and forwarded. Callers poll.
 
 use crate::domain::error::StoreError;
 use crate::domain::keys::Partition;
@@ -23,7 +23,7 @@ pub(super) struct UncountedLogs {
 }
 
 impl UncountedLogs {
-    /// The logs of these partitions, with the entries that they have at the first look.
+    /// The logs of these partitions, with the entries that they have at the first check.
     pub(super) fn of(partitions: &[Partition]) -> UncountedLogs {
         UncountedLogs {
             left: partitions.to_vec(),
@@ -31,7 +31,7 @@ impl UncountedLogs {
         }
     }
 
-    /// Looks at the logs. Returns whether all of these entries are counted. Takes one round trip per node.
+    /// Returns whether all of these entries are counted. Takes one round trip per node.
     ///
     /// # Errors
     /// Redis failed.
@@ -58,7 +58,7 @@ impl UncountedLogs {
     }
 }
 
-/// The entries of an outbox up to one of them.
+/// Stream entries: IDs, and fields with their values.
 type Entries = Vec<(String, Vec<Vec<u8>>)>;
 
 /// An outbox with the last entry that it had.

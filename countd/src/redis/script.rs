@@ -185,7 +185,8 @@ impl LoadedScript {
         LoadedScript::new([NO_WRITES, file].join("\n"))
     }
 
-    /// The permissions that running the script requires. The source is parsed once: a process asks for each kind of key again.
+    /// The permissions that running the script requires. The source is parsed once, since the check of permissions calls this for each
+    /// kind of key.
     pub fn required_permissions(&self) -> Permissions {
         let required = self
             .required

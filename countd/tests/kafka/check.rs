@@ -91,7 +91,7 @@ fn a_right_topic_passes_and_risks_are_named() {
     assert!(!is_right && text.contains(TOPIC), "{text}");
 }
 
-/// A topic with three replicas is no risk. One that loses records is refused.
+/// A topic with three replicas passes. With `cleanup.policy=compact` it is refused.
 pub(super) fn a_compacted_topic_is_refused(setup: Setup<&Brokers>) {
     let (is_right, text) = check(&setup.store.server, &setup.config);
     assert!(is_right && !text.contains("replication"), "{text}");

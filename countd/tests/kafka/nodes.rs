@@ -34,7 +34,12 @@ fn records_count_once_while_slots_move_and_a_replica_takes_over() {
     for round in 0..5 {
         produce(round);
         for note in 0..NOTES {
-            api.act("like", on_note(note, round));
+            // A node that has just started refuses for a moment.
+            wait_until("the like is accepted", || {
+                let (status, json) = api.post("/action/like", &on_note(note, round));
+                assert!(status == 200 || status == 503, "{status}: {json}");
+                status == 200
+            });
         }
         match round {
             0 => move_slots(&cluster, "1500"),
@@ -42,11 +47,12 @@ fn records_count_once_while_slots_move_and_a_replica_takes_over() {
             2 => fail_over(&replica, &cluster.nodes[0]),
             3 => {
                 // Facts are only in Redis. Counted records that the replica does not have are counted again.
+                wait_until_all_drained(&cluster.nodes, PARTITIONS);
                 cluster.nodes[0].wait_for_replica(&replica);
                 replica.signal("STOP");
+                cluster.nodes[0].client().ok("CLIENT KILL TYPE replica");
                 produce(10);
-                wait_until_all_drained(&cluster.nodes, PARTITIONS);
-                thread::sleep(Duration::from_millis(200));
+                wait_until_reads_are_counted(&topic, &api);
                 cluster.nodes[0].kill();
                 replica.signal("CONT");
                 wait_until_master(&replica);
@@ -99,17 +105,24 @@ fn records_count_once_on_three_nodes_that_are_killed() {
     Invariants::new(cluster.nodes.iter(), config).assert();
 }
 
-/// Waits until all records are counted, and asserts that they were counted once, and that each note has this number of likes.
+/// Waits until the counters are the sums of the records.
 #[track_caller]
-fn assert_counted(cluster: &Cluster, topic: &Topic, api: &Api, likes: u64) {
+fn wait_until_reads_are_counted(topic: &Topic, api: &Api) {
     let expected = expected(&topic.records());
-    assert_eq!(expected.len() as u64, NOTES, "reads of all notes");
     wait_until("all records are counted", || {
         expected.iter().all(|((metric, entity), expected)| {
             let note = entity.strip_prefix("note:").expect("a note");
             api.counts(note.parse().expect("a number"))[metric] == json!(expected)
         })
     });
+}
+
+/// Waits until all records are counted, and asserts that they were counted once, and that each note has this number of likes.
+#[track_caller]
+fn assert_counted(cluster: &Cluster, topic: &Topic, api: &Api, likes: u64) {
+    let expected = expected(&topic.records());
+    assert_eq!(expected.len() as u64, NOTES, "reads of all notes");
+    wait_until_reads_are_counted(topic, api);
     wait_until_all_drained(cluster.nodes.iter(), PARTITIONS);
     for note in 0..NOTES {
         assert_eq!(api.counts(note)["like"], likes, "note {note}");

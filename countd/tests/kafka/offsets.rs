@@ -61,7 +61,7 @@ fn offsets_are_published_for_tools() {
     });
 }
 
-/// Only real brokers delete them.
+/// The mock cluster cannot delete a group.
 pub(super) fn committed_offsets_are_deleted(mut setup: Setup<&Brokers>) {
     for round in 0..3 {
         setup.produce(round);

@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
 
-/// Lines of the configuration: clients that are not limited, and no counts from a cache.
-pub(super) const SETTINGS: &str = "[limits.user]\nper_second = 0\n[hot]\ncache_ms = 0";
+/// Lines of the configuration: clients are not limited.
+pub(super) const SETTINGS: &str = "[limits.user]\nper_second = 0";
 
 #[test]
 fn likes_and_reads_match_the_model_under_splits_and_merges() {

@@ -1,12 +1,12 @@
-//! Scenarios on three real brokers, which are started once, since that takes long: those of the mock cluster, and those that need what it
-//! does not have.
+//! Scenarios on three real brokers, which start once: those of the mock cluster, and those that it does not support (deleted records, groups
+//! and topics).
 
 use super::{Setup, TOPIC_PARTITIONS};
 use super::{check, consumers, offsets, rebuild, redis, retention, splits, topics};
 use crate::support::kafka::Brokers;
 use crate::support::stores::module;
 
-/// A name, lines of the section `[kafka]`, and what is done.
+/// The name, lines of the section `[kafka]`, and the scenario.
 type Scenario<'b> = (&'static str, &'static str, fn(Setup<&'b Brokers>));
 
 #[rustfmt::skip]

@@ -11,7 +11,7 @@ use countint_tests::wait_until;
 fn events_count_once_whatever_is_killed(kind: Kind) {
     const EACH: u64 = 600;
     const KILLS: u64 = 9;
-    // Data in cluster mode with one of the databases.
+    // One database is tested with Redis in cluster mode, the other with a single server.
     let server = match kind {
         Kind::Postgres => module().server,
         Kind::MariaDb => cluster().server,

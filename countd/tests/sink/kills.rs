@@ -66,7 +66,7 @@ fn act(warehouse: &Warehouse, expected: &mut Rows, random: &mut Random) {
 fn rows_are_right_whatever_is_killed(kind: Kind) {
     // Small transactions, so that most kills are between two of them.
     let settings = "batch = 5\ntimeout_ms = 5000";
-    // Data in cluster mode with one of the databases.
+    // One database is tested with Redis in cluster mode, the other with a single server.
     let server = match kind {
         Kind::Postgres => cluster().server,
         Kind::MariaDb => module().server,

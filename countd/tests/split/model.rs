@@ -15,25 +15,26 @@ const CLIENTS: u64 = 6;
 
 #[test]
 fn likes_match_the_model_under_splits_and_merges() {
-    assert_alone(module());
+    assert_likes_match_the_model_on(module());
 }
 
 #[test]
 fn likes_match_the_model_under_splits_and_merges_of_objects() {
-    assert_alone(objects());
+    assert_likes_match_the_model_on(objects());
 }
 
 #[test]
 fn likes_match_the_model_under_splits_and_merges_without_the_module() {
-    assert_alone(plain());
+    assert_likes_match_the_model_on(plain());
 }
 
 #[test]
 fn likes_match_the_model_under_splits_and_merges_in_cluster_mode() {
-    assert_alone(cluster());
+    assert_likes_match_the_model_on(cluster());
 }
 
-fn assert_alone(mut store: TestStore) {
+/// With the log in streams.
+fn assert_likes_match_the_model_on(mut store: TestStore) {
     let steps = store.full_or(SPLIT_STEPS.len(), 1);
     assert_likes_match_the_model(&mut store, CONFIG, steps);
 }

@@ -20,7 +20,7 @@ impl Backfill<'_> {
         Ok(())
     }
 
-    /// Waits for a while, and checks that no server has lost its last entries: they would never be committed.
+    /// Checks that no server was restarted, since it may have lost entries of the backfill, and waits.
     async fn wait(&mut self, member: &mut ProcessMember) -> Result<(), BackfillError> {
         self.check_servers().await?;
         // The heartbeat also keeps the layout current.

@@ -6,7 +6,7 @@ use crate::maintenance::drain::{OutboxEnd, UncountedLogs};
 use crate::maintenance::storage::{Lease, MigrationError};
 use std::time::Duration;
 
-/// The delay between two looks at the consumers.
+/// The polling interval.
 const POLL: Duration = Duration::from_millis(100);
 
 impl Splitter<'_> {

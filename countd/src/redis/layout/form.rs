@@ -1,4 +1,4 @@
-//! The stored layout, as processes use it.
+//! The parsed layout.
 
 use super::splits::Splits;
 use crate::domain::author_feed::AuthorFeed;
