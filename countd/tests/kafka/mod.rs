@@ -108,6 +108,16 @@ fn start(store: &TestStore, config: &str, command: &'static str) -> Countd {
     Countd::with(&store.server, &Settings { command, config })
 }
 
+/// Acts on an entity until the action is accepted. While countd has no connection to Redis, actions are refused.
+#[track_caller]
+fn act_until_accepted(api: &Api, metric: &str, action: &Json) {
+    wait_until("the action is accepted", || {
+        let (status, json) = api.post(&format!("/action/{metric}"), action);
+        assert!(status == 200 || status == 503, "{status}: {json}");
+        status == 200
+    });
+}
+
 /// Asserts that the counters of repeatable metrics are the sums of the records.
 #[track_caller]
 fn assert_equals_records(api: &Api, records: &[Record]) {

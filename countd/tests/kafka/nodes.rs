@@ -1,10 +1,10 @@
 //! Kafka as the log of a cluster: each node's partitions are counted from the same topic, by workers of that node.
 
-use super::{PARTITIONS, TOPIC_PARTITIONS, read};
+use super::{PARTITIONS, TOPIC_PARTITIONS, act_until_accepted, assert_equals_records, read};
 use crate::cluster::move_slots;
 use crate::failover::{fail_over, fast_failover, wait_until_master};
 use crate::support::invariants::Invariants;
-use crate::support::kafka::{Mock, Topic, config, expected};
+use crate::support::kafka::{Mock, Record, Topic, config, expected};
 use crate::support::stores::wait_until_up;
 use crate::support::workload::Random;
 use crate::support::{Api, Countd, Settings, on_note, set_schema, wait_until_all_drained};
@@ -34,12 +34,7 @@ fn records_count_once_while_slots_move_and_a_replica_takes_over() {
     for round in 0..5 {
         produce(round);
         for note in 0..NOTES {
-            // A node that has just started refuses for a moment.
-            wait_until("the like is accepted", || {
-                let (status, json) = api.post("/action/like", &on_note(note, round));
-                assert!(status == 200 || status == 503, "{status}: {json}");
-                status == 200
-            });
+            act_until_accepted(&api, "like", &on_note(note, round));
         }
         match round {
             0 => move_slots(&cluster, "1500"),
@@ -105,32 +100,29 @@ fn records_count_once_on_three_nodes_that_are_killed() {
     Invariants::new(cluster.nodes.iter(), config).assert();
 }
 
-/// Waits until the counters are the sums of the records.
+/// Waits until the counters are the sums of the records. Returns the records.
 #[track_caller]
-fn wait_until_reads_are_counted(topic: &Topic, api: &Api) {
-    let expected = expected(&topic.records());
+fn wait_until_reads_are_counted(topic: &Topic, api: &Api) -> Vec<Record> {
+    let records = topic.records();
+    let expected = expected(&records);
+    assert_eq!(expected.len() as u64, NOTES, "reads of all notes");
     wait_until("all records are counted", || {
         expected.iter().all(|((metric, entity), expected)| {
             let note = entity.strip_prefix("note:").expect("a note");
             api.counts(note.parse().expect("a number"))[metric] == json!(expected)
         })
     });
+    records
 }
 
 /// Waits until all records are counted, and asserts that they were counted once, and that each note has this number of likes.
 #[track_caller]
 fn assert_counted(cluster: &Cluster, topic: &Topic, api: &Api, likes: u64) {
-    let expected = expected(&topic.records());
-    assert_eq!(expected.len() as u64, NOTES, "reads of all notes");
-    wait_until_reads_are_counted(topic, api);
+    let records = wait_until_reads_are_counted(topic, api);
     wait_until_all_drained(cluster.nodes.iter(), PARTITIONS);
     for note in 0..NOTES {
         assert_eq!(api.counts(note)["like"], likes, "note {note}");
     }
     // None counts twice later.
-    for ((metric, entity), expected) in &expected {
-        let note = entity.strip_prefix("note:").expect("a note");
-        let counts = api.counts(note.parse().expect("a number"));
-        assert_eq!(counts[metric], json!(expected), "{metric} of {entity}");
-    }
+    assert_equals_records(api, &records);
 }

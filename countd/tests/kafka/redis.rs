@@ -1,10 +1,9 @@
 //! Redis loses its last writes: counters, facts and positions go back together, and the topic is read again from there.
 
-use super::{PARTITIONS, Setup, read};
+use super::{PARTITIONS, Setup, act_until_accepted, read};
 use crate::support::invariants::assert_invariants;
 use crate::support::kafka::wait_until_published;
 use crate::support::{on_note, with};
-use countint_tests::wait_until;
 use serde_json::json;
 use std::thread;
 use std::time::Duration;
@@ -27,15 +26,11 @@ fn produce<B>(setup: &Setup<B>, round: u64) {
     setup.topic.produce(&records);
 }
 
-/// Likes all notes as a user. While countd has no connection to Redis, likes are refused.
+/// Likes all notes as a user.
 fn like<B>(setup: &Setup<B>, uid: u64) {
     for note in 0..NOTES {
         let action = with(on_note(note, uid), json!({ "author": AUTHOR }));
-        wait_until("the like is accepted", || {
-            let (status, json) = setup.api().post("/action/like", &action);
-            assert!(status == 200 || status == 503, "{status}: {json}");
-            status == 200
-        });
+        act_until_accepted(&setup.api(), "like", &action);
     }
 }
 

@@ -41,7 +41,7 @@ fn lose_records(setup: &mut Setup<&Brokers>) -> (u64, Vec<Record>) {
     (20, left.chain(earlier).collect())
 }
 
-/// Counting stops.
+/// Counting stops in a partition whose records were removed before they were counted.
 pub(super) fn uncounted_records_are_removed(mut setup: Setup<&Brokers>) {
     let (lost, _) = lose_records(&mut setup);
     setup.countd.launch();

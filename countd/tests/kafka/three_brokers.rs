@@ -1,5 +1,5 @@
-//! Scenarios on three real brokers, which start once: those of the mock cluster, and those that it does not support (deleted records, groups
-//! and topics).
+//! Scenarios on one cluster of three real brokers: those of the mock cluster, and those that need requests of the Admin API that it lacks
+//! (DeleteRecords, DeleteGroups, DeleteTopics, CreatePartitions, AlterConfigs).
 
 use super::{Setup, TOPIC_PARTITIONS};
 use super::{check, consumers, offsets, rebuild, redis, retention, splits, topics};
