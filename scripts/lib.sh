@@ -108,3 +108,6 @@ leave_sudo() {
 
 # build_module [CARGO-ARG ...]
 build_module() { (cd "$ROOT" && cargo build --release --locked "$@"); }
+
+# build_workspace: a debug build of everything, unless the caller has done so: cargo waits for other builds even if there is nothing to do.
+build_workspace() { [[ -n ${COUNTINT_BUILT:-} ]] || (cd "$ROOT" && cargo build --locked --quiet --workspace); }

@@ -12,7 +12,7 @@ use std::thread;
 use std::time::Duration;
 
 /// The full size: fifty clients, two hundred thousand actions.
-const FULL: WorkloadSize = WorkloadSize {
+pub const FULL: WorkloadSize = WorkloadSize {
     clients: 50,
     users: 10,
     notes: 400,
@@ -21,7 +21,7 @@ const FULL: WorkloadSize = WorkloadSize {
     erasures: 2,
 };
 /// A limit of users that is checked but never reached.
-const LIMITS: &str = "[limits]\nuser = { per_second = 100000, burst = 1000000 }\n";
+pub const LIMITS: &str = "[limits]\nuser = { per_second = 100000, burst = 1000000 }\n";
 
 #[test]
 fn the_result_of_fifty_clients_matches_the_model() {

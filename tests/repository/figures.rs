@@ -6,6 +6,9 @@
 //! value rounded to the digits shown. An integer can end with zeros after at least two significant digits: 620,000 quotes
 //! 621,459.
 //!
+//! After a run of the benchmarks, `UPDATE_PAGES=1 cargo test -p countint-tests --test repository figures` writes the new values into the
+//! pages, with as many digits as before.
+//!
 //! `copied-by-hand` lists the figures that were copied from the page, because the run that wrote the page did not write them yet. A full
 //! run leaves no such list.
 
@@ -150,9 +153,89 @@ pub fn check_line(line: &str, figures: &Figures) -> (Vec<String>, usize) {
     (problems, quotes)
 }
 
+/// A value with as many digits as a printed number: decimals, or digits before zeros.
+fn print_as(printed: &str, value: f64) -> String {
+    let plain = printed.replace(',', "");
+    let text = match plain.split_once('.') {
+        Some((_, decimals)) => format!("{value:.*}", decimals.len()),
+        None => {
+            let digits = plain.trim_end_matches('0').len().max(2);
+            let length = format!("{value:.0}").len();
+            // 699,870 is not 700,000, which has one digit only.
+            let texts = (digits..=length.max(digits)).map(|digits| {
+                let unit = 10f64.powi(length.saturating_sub(digits) as i32);
+                format!("{:.0}", (value / unit).round() * unit)
+            });
+            let mut texts = texts.filter(|text| is_rounded(text, value));
+            texts.next().unwrap_or_else(|| format!("{value:.0}"))
+        }
+    };
+    match printed.contains(',') || text.len() > 3 && !text.contains('.') {
+        true => with_separators(&text),
+        false => text,
+    }
+}
+
+/// A number with separators between groups of three digits.
+fn with_separators(text: &str) -> String {
+    let (whole, decimals) = match text.split_once('.') {
+        Some((whole, decimals)) => (whole, format!(".{decimals}")),
+        None => (text, String::new()),
+    };
+    let mut separated = String::new();
+    for (place, digit) in whole.chars().enumerate() {
+        if place > 0 && (whole.len() - place).is_multiple_of(3) {
+            separated.push(',');
+        }
+        separated.push(digit);
+    }
+    separated + &decimals
+}
+
+/// A line with the values of the figures that it quotes.
+fn updated_line(line: &str, figures: &Figures) -> String {
+    let (mut updated, mut rest) = (String::new(), line);
+    while let Some((before, after)) = rest.split_once(START) {
+        let expression = after.split_once(END).map(|(expression, _)| expression);
+        let value = expression.and_then(|text| evaluate(text.trim(), figures).ok());
+        match (last_number(before), value) {
+            (Some(printed), Some(value)) if !is_rounded(printed, value) => {
+                let at = before.rfind(printed).unwrap_or(before.len());
+                updated += &before[..at];
+                updated += &print_as(printed, value);
+                updated += &before[at + printed.len()..];
+            }
+            _ => updated += before,
+        }
+        updated += START;
+        rest = after;
+        // The numbers in the expression are not printed ones.
+        if let Some((expression, after)) = after.split_once(END) {
+            updated += &format!("{expression}{END}");
+            rest = after;
+        }
+    }
+    updated + rest
+}
+
+/// Writes the values of the figures into the pages that quote them.
+fn update_pages(figures: &Figures) {
+    for page in all_pages() {
+        let text = fs::read_to_string(&page).expect("a page can be read");
+        let lines = text.split_inclusive('\n');
+        let updated: String = lines.map(|line| updated_line(line, figures)).collect();
+        if updated != text {
+            fs::write(&page, updated).expect("a page can be written");
+        }
+    }
+}
+
 #[test]
 fn quoted_figures_are_those_of_the_benchmarks() {
     let figures = figures();
+    if std::env::var_os("UPDATE_PAGES").is_some() {
+        update_pages(&figures);
+    }
     let (mut problems, mut quotes) = (Vec::new(), 0);
     for page in all_pages() {
         let text = fs::read_to_string(&page).expect("a page can be read");
@@ -186,6 +269,40 @@ fn every_figure_is_on_the_page_of_the_benchmarks() {
             text.parse() == Ok(value) && numbers.contains(text.as_str())
         });
         assert!(shown, "{name}: {value} is not in docs/benchmarks.md");
+    }
+}
+
+#[test]
+fn values_are_updated_with_as_many_digits() {
+    for (printed, value, updated) in [
+        ("8.1", 9.26, "9.3"),
+        ("1,234.5", 999.96, "1,000.0"),
+        ("440,000", 735_737.0, "740,000"),
+        ("8,980", 12_345.0, "12,300"),
+        ("440,000", 699_870.0, "699,900"),
+        ("13", 7.4, "7"),
+        ("96", 104.2, "104"),
+        ("960", 1_234.0, "1,200"),
+        ("9,600", 12_340.0, "12,000"),
+        ("960", 12_340.0, "12,000"),
+    ] {
+        let text = print_as(printed, value);
+        assert_eq!(text, updated);
+        assert!(is_rounded(&text, value), "{text}");
+    }
+    let figures = Figures::from([("a".into(), 6.0), ("b".into(), 4.0)]);
+    for (line, updated) in [
+        (
+            "5 <!-- figure: a --> and 4.0 <!-- figure: b -->, **5.0 <!-- figure: a -->**\n",
+            "6 <!-- figure: a --> and 4.0 <!-- figure: b -->, **6.0 <!-- figure: a -->**\n",
+        ),
+        // A figure without a number.
+        (
+            "7 <!-- figure: a + 1 --> and <!-- figure: b -->\n",
+            "7 <!-- figure: a + 1 --> and <!-- figure: b -->\n",
+        ),
+    ] {
+        assert_eq!(updated_line(line, &figures), updated);
     }
 }
 

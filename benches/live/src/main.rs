@@ -34,6 +34,7 @@ use options::Options;
 use report::machine::Machine;
 use report::method;
 use report::page::Report;
+use report::update;
 
 fn main() -> ExitCode {
     let options = match Options::parse(std::env::args_os()) {
@@ -64,12 +65,15 @@ fn run(options: &Options) -> Result<()> {
         machine: machine.to_markdown(),
         sections,
     };
-    // The page that others read has all sections or is not written.
+    // The page that others read has all sections or is not written. Sections that failed are not replaced.
     let out = match failed {
-        0 => &options.out,
-        _ => Path::new(options::PARTIAL_PAGE),
+        1.. if !options.update => Path::new(options::PARTIAL_PAGE),
+        _ => &options.out,
     };
-    write(&report, out)?;
+    match options.update {
+        true => update(&report, out, &machine.line(&options.command_line()))?,
+        false => write(&report, out)?,
+    }
     print!("{}", report.terminal_summary());
     eprintln!(
         "bench: {} written, {:.0} s",
@@ -77,7 +81,11 @@ fn run(options: &Options) -> Result<()> {
         started.elapsed().as_secs_f64()
     );
     if failed > 0 {
-        return Err(format!("{failed} sections failed and are not in {}", out.display()).into());
+        let missing = match options.update {
+            true => "are as before in",
+            false => "are not in",
+        };
+        return Err(format!("{failed} sections failed and {missing} {}", out.display()).into());
     }
     Ok(())
 }
@@ -91,6 +99,19 @@ fn write(report: &Report, out: &Path) -> Result<()> {
     }
     write_file(&out.with_extension("json"), &report.figures().to_json()?)?;
     write_file(out, &report.to_markdown())
+}
+
+/// Replaces sections of the page, and their figures.
+fn update(report: &Report, out: &Path, run: &str) -> Result<()> {
+    let figures = out.with_extension("json");
+    let earlier = |path: &Path| {
+        std::fs::read_to_string(path)
+            .map_err(|error| format!("cannot read {}: {error}", path.display()))
+    };
+    let (page, known) = (earlier(out)?, earlier(&figures)?);
+    let page = update::page(&page, report, run)?;
+    write_file(&figures, &update::figures(&known, report)?)?;
+    write_file(out, &page)
 }
 
 fn write_file(path: &Path, content: &str) -> Result<()> {

@@ -37,7 +37,11 @@ struct Arguments {
     #[arg(long, value_name = "NAME", verbatim_doc_comment)]
     only: Vec<String>,
 
-    /// The file of the report [default: docs/benchmarks.md, or target/benchmarks-partial.md with --quick or --only]
+    /// Replaces the sections of --only in the report of an earlier run, and keeps the others; only for those on countd
+    #[arg(long, requires = "only", conflicts_with = "quick")]
+    update: bool,
+
+    /// The file of the report [default: docs/benchmarks.md, or target/benchmarks-partial.md with --quick, or with --only and not --update]
     ///
     /// Charts are written to charts/ and figures to a .json file in the same directory.
     #[arg(long, value_name = "FILE")]
@@ -104,6 +108,8 @@ struct Arguments {
 pub struct Options {
     /// Whether it is a short run.
     pub quick: bool,
+    /// Whether sections of an earlier report are replaced.
+    pub update: bool,
     /// The file of the report.
     pub out: PathBuf,
     /// The programs to run.
@@ -120,11 +126,12 @@ impl Options {
         arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>,
     ) -> Result<Options, clap::Error> {
         let arguments = Arguments::try_parse_from(arguments)?;
-        let partial = arguments.quick || !arguments.only.is_empty();
+        let partial = arguments.quick || (!arguments.only.is_empty() && !arguments.update);
         let page = if partial { PARTIAL_PAGE } else { PAGE };
         let server = arguments.server.split_whitespace().map(String::from);
         let options = Options {
             quick: arguments.quick,
+            update: arguments.update,
             out: arguments.out.unwrap_or_else(|| page.into()),
             programs: Programs {
                 server: server.collect(),
@@ -144,12 +151,16 @@ impl Options {
             only: arguments.only,
         };
         let known = |name: &&String| sections::is_known(name, &options.programs, &options.scale);
-        match options.only.iter().find(|name| !known(name)) {
-            Some(name) => {
-                let message = format!("--only does not know the measurement '{name}'");
-                Err(Arguments::command().error(ErrorKind::InvalidValue, message))
-            }
-            None => Ok(options),
+        let invalid = |message| Err(Arguments::command().error(ErrorKind::InvalidValue, message));
+        if let Some(name) = options.only.iter().find(|name| !known(name)) {
+            return invalid(format!("--only does not know the measurement '{name}'"));
+        }
+        let other = |name: &&String| !sections::can_be_replaced(name);
+        match options.only.iter().find(other) {
+            Some(name) if options.update => invalid(format!(
+                "--update replaces sections on countd only, not '{name}'"
+            )),
+            _ => Ok(options),
         }
     }
 
@@ -175,6 +186,9 @@ impl Options {
         line.push_str("scripts/bench");
         if self.quick {
             line.push_str(" --quick");
+        }
+        if self.update {
+            line.push_str(" --update");
         }
         for name in &self.only {
             line.push_str(&format!(" --only {name}"));
@@ -260,6 +274,9 @@ mod tests {
             &["--only"][..],
             &["--only", "nothing"],
             &["--only", "one"],
+            &["--update"],
+            &["--update", "--only", "members"],
+            &["--update", "--quick", "--only", "countd"],
             &["--out"],
             &["--fast"],
         ] {

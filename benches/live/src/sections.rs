@@ -134,6 +134,11 @@ pub fn is_known(name: &str, programs: &Programs, scale: &Scale) -> bool {
             .any(|c| c.name == name || c.group == name)
 }
 
+/// Whether a section can be replaced on a page of another run: it is about countd.
+pub fn can_be_replaced(name: &str) -> bool {
+    name.starts_with(countd::NAME)
+}
+
 /// Whether a section is left out of a short run unless it is named.
 pub fn takes_long(name: &str) -> bool {
     name == countd_kafka::NAME

@@ -6,7 +6,7 @@ use super::extract::{
     JsonBytes, PathParams, QueryParams, entity, metric_list, parse_json, to_strings,
 };
 use super::items::parse_list;
-use super::json::Json;
+use super::json::{self, FormattedJson, Json};
 use super::rate_limit::Client;
 use super::telemetry::RequestTraceId;
 use crate::domain::error::Problem;
@@ -14,6 +14,7 @@ use crate::domain::ids::{Entity, Id, Name};
 use crate::query::counts::Counts;
 use axum::Extension;
 use axum::extract::State;
+use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 use utoipa::{IntoParams, ToSchema};
@@ -84,13 +85,14 @@ pub async fn counter(
     Extension(RequestTraceId(trace_id)): Extension<RequestTraceId>,
     PathParams((etype, eid)): PathParams<(String, String)>,
     QueryParams(params): QueryParams<CounterParams>,
-) -> Result<Json<EntityCounts>, Problem> {
+) -> Result<Response, Problem> {
     let entity = entity(etype, eid)?;
     let metrics = match &params.metrics {
         Some(metrics) => metric_list(metrics)?,
         None => {
-            if let Some(counts) = app.queries.cached_counters(&entity)? {
-                return Ok(Json(EntityCounts::new(entity, counts)));
+            if let Some(cached) = app.queries.cached_counters(&entity)? {
+                let format = |counts| json::format(&EntityCounts::new(entity, counts));
+                return Ok(FormattedJson(cached.response(format)).into_response());
             }
             Vec::new()
         }
@@ -99,7 +101,7 @@ pub async fn counter(
     // Boxed to keep the handler's future small: it is copied for each request, also on a cache hit.
     let mut counts = Box::pin(app.queries.counters(entities, &metrics, &trace_id)).await?;
     let counts = counts.pop().transpose()?.unwrap_or_default();
-    Ok(Json(EntityCounts::new(entity, counts)))
+    Ok(Json(EntityCounts::new(entity, counts)).into_response())
 }
 
 /// The entities and metrics of a batch.

@@ -1,6 +1,6 @@
 //! JSON responses.
 
-use axum::body::Body;
+use axum::body::{Body, Bytes};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
@@ -11,7 +11,16 @@ pub struct Json<T>(pub T);
 
 impl<T: Serialize> IntoResponse for Json<T> {
     fn into_response(self) -> Response {
-        let Ok(body) = serde_json::to_vec(&self.0) else {
+        FormattedJson(format(&self.0)).into_response()
+    }
+}
+
+/// A JSON response with a formatted body, which may be shared.
+pub struct FormattedJson(pub Result<Bytes, serde_json::Error>);
+
+impl IntoResponse for FormattedJson {
+    fn into_response(self) -> Response {
+        let Ok(body) = self.0 else {
             return StatusCode::INTERNAL_SERVER_ERROR.into_response();
         };
         let mut response = Response::new(Body::from(body));
@@ -19,4 +28,12 @@ impl<T: Serialize> IntoResponse for Json<T> {
         response.headers_mut().insert(header::CONTENT_TYPE, json);
         response
     }
+}
+
+/// Formats the body of a response.
+///
+/// # Errors
+/// The value has no JSON.
+pub fn format(value: &impl Serialize) -> Result<Bytes, serde_json::Error> {
+    serde_json::to_vec(value).map(Bytes::from)
 }

@@ -91,7 +91,7 @@ async fn run(rules: RouteRules, request: Request, next: Next) -> Response {
     }
 }
 
-/// Runs a request if its client is within its limits and authorized. Limits come first, so that guessing tokens is limited, too.
+/// Runs a request if its client is within its limits, if there are any, and authorized. Limits come first, so that guessing tokens is limited, too.
 async fn admit(rules: &RouteRules, request: Request, next: Next) -> Response {
     let RouteRules { app, use_data, .. } = rules;
     let authorized = async |mut request| {
@@ -108,7 +108,7 @@ async fn admit(rules: &RouteRules, request: Request, next: Next) -> Response {
             Err(problem) => problem.into_response(),
         }
     };
-    match use_data {
+    match *use_data && app.config.limits.is_enabled() {
         true => rate_limit::limit_rate(app, request, authorized).await,
         false => authorized(request).await,
     }

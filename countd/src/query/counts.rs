@@ -1,7 +1,9 @@
 //! What a read of counters returns.
 
 use crate::domain::ids::Name;
+use crate::storage::hot::CachedCounters;
 use crate::storage::schema::SortedNames;
+use bytes::Bytes;
 use serde::{Serialize, Serializer};
 use std::sync::Arc;
 
@@ -26,6 +28,31 @@ impl Counts {
     /// The names and values, ordered by name.
     pub fn iter(&self) -> impl Iterator<Item = (&Name, u64)> {
         self.names.iter().zip(self.values.iter().copied())
+    }
+}
+
+/// The counters of a hot entity, which are in memory.
+pub struct CachedCounts {
+    selected: SortedNames,
+    fields: CachedCounters,
+}
+
+impl CachedCounts {
+    /// The selected ones of the fields.
+    pub(super) fn new(selected: &SortedNames, fields: CachedCounters) -> CachedCounts {
+        CachedCounts {
+            selected: selected.clone(),
+            fields,
+        }
+    }
+
+    /// The response with these counters, which is formatted once for many reads.
+    ///
+    /// # Errors
+    /// That of `format`.
+    pub fn response<E>(&self, format: impl FnOnce(Counts) -> Result<Bytes, E>) -> Result<Bytes, E> {
+        let counts = || Counts::new(&self.selected, &self.fields);
+        self.fields.response(&self.selected.0, || format(counts()))
     }
 }
 

@@ -1,7 +1,7 @@
 //! Executes reads. Each is one round trip to each node, and a second one to check counters of 0 that may be lost (`suspects`).
 
 use super::cached_page::CachedPage;
-use super::counts::Counts;
+use super::counts::{CachedCounts, Counts};
 use super::fields::{self, CountersToRead, PageReplies, read_replica_page};
 use super::selection::{FieldSelection, name_of};
 use super::suspects::rebuild_lost;
@@ -116,7 +116,7 @@ impl Queries {
     ///
     /// # Errors
     /// The entity type is unknown.
-    pub fn cached_counters(&self, entity: &Entity) -> Result<Option<Counts>, Problem> {
+    pub fn cached_counters(&self, entity: &Entity) -> Result<Option<CachedCounts>, Problem> {
         if !self.hot.is_caching() {
             return Ok(None);
         }
@@ -130,7 +130,7 @@ impl Queries {
         let new = schema.sorted_new();
         let new = new.filter(|(_, percent)| is_of_percent(&entity.eid, *percent));
         let selected = new.map_or(schema.sorted(), |(names, _)| names);
-        Ok(Some(Counts::new(selected, &fields)))
+        Ok(Some(CachedCounts::new(selected, fields)))
     }
 
     /// Where counters are now.

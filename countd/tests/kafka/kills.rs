@@ -1,16 +1,13 @@
 //! A randomised test: clients act through the API and produce into the topic while brokers, countd and Redis are killed, and processes
 //! suspended, in random order. The seed is another one in each run, unless `COUNTINT_SEED` sets it, and is printed.
 
-use super::{PARTITIONS, TOPIC_PARTITIONS, read, start};
-use crate::support::invariants::assert_invariants;
-use crate::support::kafka::{
-    Brokers, Topic, config, expected, wait_until_counted, wait_until_published,
-};
+use super::model::{self, StopOnDrop, assert_matches_workload, produce_reads};
+use super::{PARTITIONS, TOPIC_PARTITIONS, start};
+use crate::support::Countd;
+use crate::support::kafka::{Brokers, Topic, config};
 use crate::support::stores::module;
-use crate::support::verify::assert_matches_model;
-use crate::support::workload::{self, Model, Progress, Random, WorkloadSize, run_clients};
-use crate::support::{Api, Countd, on_note, printed, run, wait_until_drained};
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use crate::support::workload::{Model, Progress, Random, WorkloadSize, run_clients};
+use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::Duration;
 
@@ -22,7 +19,6 @@ const SIZE: WorkloadSize = WorkloadSize {
     batch: 25,
     erasures: 2,
 };
-const LIMITS: &str = "[limits]\nuser = { per_second = 100000, burst = 1000000 }\n";
 /// The commands of the processes.
 const COMMANDS: [&str; 3] = ["serve", "consume", "all"];
 
@@ -77,21 +73,6 @@ fn seed() -> u64 {
     }
 }
 
-/// Produces reads until it is stopped, as another client and through the API without idempotency keys. Their number is that of the records.
-fn produce(topic: &Topic, api: &Api, seed: u64, stop: &AtomicBool) {
-    let mut random = Random(seed);
-    while !stop.load(Relaxed) {
-        let records: Vec<_> = (0..50).map(|i| read(random.below(SIZE.notes), i)).collect();
-        topic.produce(&records);
-        for _ in 0..5 {
-            let action = on_note(random.below(SIZE.notes), 1);
-            // A failed action may be in the topic, or not.
-            let _ = api.try_post("/action/read", &action.to_string());
-        }
-        thread::sleep(Duration::from_millis(20));
-    }
-}
-
 #[test]
 #[ignore = "needs real brokers: scripts/test-kafka"]
 fn everything_counts_once_whatever_is_killed() {
@@ -101,11 +82,8 @@ fn everything_counts_once_whatever_is_killed() {
     let mut brokers = Brokers::start(3, TOPIC_PARTITIONS);
     let mut store = module();
     let addresses = brokers.addresses();
-    let config = &format!(
-        "{LIMITS}{}{}",
-        config(&addresses, PARTITIONS, "timeout_ms = 3000"),
-        workload::metrics()
-    );
+    let more = format!("timeout_ms = 3000\n{}", model::settings());
+    let config = &config(&addresses, PARTITIONS, &more);
     let mut processes = COMMANDS.map(|command| start(&store, config, command));
     let apis = [processes[0].api(), processes[2].api()];
     let (topic, stop) = (brokers.topic(), AtomicBool::new(false));
@@ -113,40 +91,19 @@ fn everything_counts_once_whatever_is_killed() {
     thread::scope(|scope| {
         let producing = scope.spawn(|| {
             let producer = Topic::new(&addresses, &[]);
-            produce(&producer, &apis[0], seed + 1, &stop);
+            produce_reads(&producer, &apis[0], seed + 1, SIZE.notes, &stop);
         });
+        let stop = StopOnDrop(&stop);
         model = run_clients(&apis, seed, SIZE, |progress| {
             kill(&mut random, progress, &mut brokers, &mut processes, || {
                 store.server.kill();
                 store.server.start_again();
             });
         });
-        stop.store(true, Relaxed);
+        drop(stop);
         producing.join().expect("it ends");
     });
-    let records = wait_until_counted(&store, &topic, PARTITIONS);
-    wait_until_drained(&store.server, PARTITIONS);
-    wait_until_published(&store, PARTITIONS);
-    // The reads of the workload have idempotency keys, so they are in the streams. Those in the topic are added.
-    let mut reads = 0;
-    for ((metric, entity), count) in expected(&records) {
-        if metric == "read" {
-            let note = entity
-                .strip_prefix("note:")
-                .and_then(|note| note.parse().ok());
-            let sum = model
-                .counts
-                .entry(("read", note.expect("a note")))
-                .or_default();
-            *sum += u64::try_from(count).expect("only additions");
-            reads += count;
-        }
-    }
-    eprintln!("{reads} reads in the topic of {} records", records.len());
-    assert!(reads > 500);
-    assert_matches_model(&apis[0], &model, SIZE);
-    assert_invariants(&store.server, config);
-    assert_eq!(printed(&run(&store.server, config, &["dead", "list"])), "");
+    assert_matches_workload(&apis[0], &store, config, &topic, model, SIZE);
 }
 
 /// Kills everything of [`KILLS`] at random points of the progress of the clients, and starts it again.

@@ -10,6 +10,7 @@ mod dead_letters;
 mod erasure;
 mod harness;
 mod kills;
+mod model;
 mod nodes;
 mod offsets;
 mod outage;
@@ -50,7 +51,7 @@ impl Setup {
         Setup::with(module(), "")
     }
 
-    /// With further lines of the section `[kafka]`.
+    /// With further lines of the section `[kafka]`, and sections after them.
     pub(crate) fn with(store: TestStore, more: &str) -> Setup {
         Setup::on(Mock::start(TOPIC_PARTITIONS), store, more)
     }

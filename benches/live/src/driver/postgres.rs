@@ -62,6 +62,22 @@ impl Postgres {
         format!("postgres://postgres@127.0.0.1:{}/postgres", self.port)
     }
 
+    /// Repeats the statement in a file from some connections, each time in a transaction of its own. Returns transactions per second.
+    pub fn repeat(&self, statement: &Path, connections: usize, time: Duration) -> Result<f64> {
+        let mut client = Command::new(find("pgbench")?);
+        client.args(["--no-vacuum", "--client", &connections.to_string()]);
+        client.args(["--time", &time.as_secs().max(1).to_string()]);
+        client.arg("--file").arg(statement).arg(self.url());
+        let output = client.output()?;
+        if !output.status.success() {
+            return Err(String::from_utf8_lossy(&output.stderr).into());
+        }
+        let printed = String::from_utf8(output.stdout)?;
+        let rate = printed.lines().find_map(|line| line.strip_prefix("tps = "));
+        let rate = rate.and_then(|rate| rate.split(' ').next()?.parse().ok());
+        rate.ok_or_else(|| format!("pgbench printed no rate: {printed}").into())
+    }
+
     /// Executes statements with `psql`, and returns what they print.
     pub fn run(&self, sql: &str) -> Result<String> {
         let mut client = Command::new("psql");
@@ -92,8 +108,17 @@ fn is_root() -> bool {
     fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0)
 }
 
-/// A program of the server, run as `nobody` if this runs as root. Debian has a directory for each version.
+/// A program of the server, run as `nobody` if this runs as root.
 fn program(name: &str) -> Result<Command> {
+    let mut command = Command::new(find(name)?);
+    if is_root() {
+        command.uid(NOBODY).gid(NOBODY);
+    }
+    Ok(command)
+}
+
+/// The file of a program. Debian has a directory for each version.
+fn find(name: &str) -> Result<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let mut directories: Vec<PathBuf> = std::env::split_paths(&path).collect();
     let versions = fs::read_dir("/usr/lib/postgresql")
@@ -103,10 +128,5 @@ fn program(name: &str) -> Result<Command> {
     directories.extend(versions.map(|version| version.path().join("bin")));
     let mut files = directories.iter().map(|directory| directory.join(name));
     let file = files.find(|file| Path::is_file(file));
-    let mut command =
-        Command::new(file.ok_or_else(|| format!("{name} is missing: install postgresql"))?);
-    if is_root() {
-        command.uid(NOBODY).gid(NOBODY);
-    }
-    Ok(command)
+    file.ok_or_else(|| format!("{name} is missing: install postgresql").into())
 }

@@ -88,6 +88,23 @@ impl Machine {
         })
     }
 
+    /// A line on the run, for sections on a page of another run.
+    pub fn line(&self, command: &str) -> String {
+        let fact = |wanted| {
+            let found = self.facts.iter().find(|(name, _)| *name == wanted);
+            found.map_or("unknown", |(_, value)| value.as_str())
+        };
+        let warning = self
+            .warning()
+            .map_or(String::new(), |text| format!(" {text}"));
+        format!(
+            "Measured on {} with `{command}` ({}; {}).{warning}",
+            fact("date"),
+            fact("CPU"),
+            fact("module")
+        )
+    }
+
     /// The section.
     pub fn to_markdown(&self) -> String {
         let mut table = Table::new(&["", ""]);

@@ -6,13 +6,14 @@ use crate::driver::cpu;
 use crate::driver::programs::Programs;
 use crate::driver::server::SETTINGS;
 use crate::measure::rounds::CONNECTIONS;
+use crate::report::page::METHOD;
 use crate::workload::ids::short;
 use crate::workload::scale::Scale;
 
 /// Formats the section. `command_line` repeats the run.
 pub fn section(programs: &Programs, scale: &Scale, command_line: &str) -> String {
     let mut text = format!(
-        "## How it was measured\n\n```sh\n{command_line}\n{}\n```\n\n",
+        "## {METHOD}\n\n```sh\n{command_line}\n{}\n```\n\n",
         server_line()
     );
     for point in points(programs, scale) {

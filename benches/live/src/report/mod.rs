@@ -31,3 +31,4 @@ pub mod stalls;
 pub mod svg;
 pub mod table;
 pub mod table_sizes;
+pub mod update;

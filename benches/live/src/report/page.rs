@@ -9,6 +9,15 @@ use crate::report::section::{Section, SummaryTable};
 use crate::report::table::Table;
 use crate::workload::comparisons::objects::BATCH_TO_BITFIELD;
 
+/// The heading of the list of cases in which CountInt is slower or larger.
+pub const SLOWER: &str = "Where CountInt is slower or larger";
+/// The text in place of an empty list.
+pub const NOWHERE: &str = "Nowhere in this run.";
+/// The heading of the section on the method, the first one after those of measurements.
+pub const METHOD: &str = "How it was measured";
+/// The heading of the table of thresholds.
+pub const THRESHOLDS: &str = "Regression thresholds";
+
 /// A run with its results.
 pub struct Report {
     /// Whether it was a quick run.
@@ -84,7 +93,8 @@ impl Report {
         all
     }
 
-    fn checks(&self) -> impl Iterator<Item = &Check> {
+    /// All checks.
+    pub fn checks(&self) -> impl Iterator<Item = &Check> {
         self.sections.iter().flat_map(|section| &section.checks)
     }
 
@@ -115,7 +125,7 @@ impl Report {
 
     /// The cases in which CountInt is slower or larger than the alternative.
     fn slower_or_larger(&self) -> String {
-        let mut text = String::from("## Where CountInt is slower or larger\n\n");
+        let mut text = format!("## {SLOWER}\n\n");
         let mut remarks: Vec<String> = Vec::new();
         for section in &self.sections {
             let worse = section.checks.iter().filter(|check| check.worse);
@@ -123,7 +133,8 @@ impl Report {
             remarks.extend(section.remarks.iter().cloned());
         }
         if remarks.is_empty() {
-            text.push_str("Nowhere in this run.\n");
+            text.push_str(NOWHERE);
+            text.push('\n');
         }
         for remark in remarks {
             let _ = writeln!(text, "- {remark}");
@@ -145,7 +156,7 @@ impl Report {
             table.row(&check.cells());
         }
         format!(
-            "## Regression thresholds\n\n\
+            "## {THRESHOLDS}\n\n\
              A value beyond its threshold is reported here and does not fail the run. Ratios are CountInt's value divided by \
              the alternative's.\n\n\
              The threshold of `CINT.BATCHINCR` of five to `BITFIELD` of five is {BATCH_TO_BITFIELD} x: the command has 12 \

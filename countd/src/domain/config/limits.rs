@@ -81,6 +81,13 @@ impl LimitConfig {
 }
 
 impl LimitsConfig {
+    /// Whether any client is limited.
+    pub fn is_enabled(&self) -> bool {
+        [self.address, self.device.limit(), self.user]
+            .iter()
+            .any(|limit| limit.rate_and_burst().is_some())
+    }
+
     /// Whether a limit is kept in Redis.
     pub fn uses_redis(&self) -> bool {
         let devices = self.device.shared && self.device.limit().rate_and_burst().is_some();

@@ -4,15 +4,61 @@
 //! takes a ticket before its command is sent, and a change through this process makes earlier tickets of the entity invalid after its reply
 //! has arrived.
 
-use crate::domain::ids::Entity;
+use crate::domain::ids::{Entity, Name};
 use arc_swap::ArcSwap;
+use bytes::Bytes;
 use hashbrown::HashMap;
 use metrics::Counter;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::ops::Deref;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The fields of the counters of an entity.
-pub type CachedCounters = Arc<[u64]>;
+/// The fields of the counters of an entity. Cheap to clone.
+#[derive(Clone)]
+pub struct CachedCounters(Arc<Cached>);
+
+struct Cached {
+    fields: Box<[u64]>,
+    /// The response to a read of all counters, and their names.
+    response: OnceLock<(Arc<[Name]>, Bytes)>,
+}
+
+impl CachedCounters {
+    fn new(fields: &[u64]) -> CachedCounters {
+        CachedCounters(Arc::new(Cached {
+            fields: fields.into(),
+            response: OnceLock::new(),
+        }))
+    }
+
+    /// The response to a read of the counters with these names. It is formatted once for all reads of the cached counters.
+    ///
+    /// # Errors
+    /// That of `format`.
+    pub fn response<E>(
+        &self,
+        names: &Arc<[Name]>,
+        format: impl FnOnce() -> Result<Bytes, E>,
+    ) -> Result<Bytes, E> {
+        if let Some((known, response)) = self.0.response.get()
+            && Arc::ptr_eq(known, names)
+        {
+            return Ok(response.clone());
+        }
+        let response = format()?;
+        // If the schema was read again meanwhile, the response with the earlier names stays for the rest of the lifetime, and is not used.
+        let _ = self.0.response.set((Arc::clone(names), response.clone()));
+        Ok(response)
+    }
+}
+
+impl Deref for CachedCounters {
+    type Target = [u64];
+
+    fn deref(&self) -> &[u64] {
+        &self.0.fields
+    }
+}
 
 /// The counters of the hot entities. Other entities are not cached.
 pub(super) struct CounterCache {
@@ -38,7 +84,7 @@ impl SlotState {
     /// The counters, if they have not expired and are at least `len`.
     fn fresh(&self, len: usize, now: Instant) -> Option<CachedCounters> {
         let (fields, expires) = self.cached.as_ref()?;
-        (now < *expires && fields.len() >= len).then(|| Arc::clone(fields))
+        (now < *expires && fields.len() >= len).then(|| fields.clone())
     }
 }
 
@@ -68,7 +114,7 @@ impl Ticket {
     pub fn store(self, fields: &[u64]) {
         let mut state = self.slot.lock();
         if state.changes == self.changes {
-            state.cached = Some((fields.into(), self.expires));
+            state.cached = Some((CachedCounters::new(fields), self.expires));
         }
     }
 }
@@ -161,8 +207,10 @@ mod tests {
             Lookup::Cached(fields) => Some(fields),
             Lookup::Missing(_) => None,
         };
-        assert_eq!(found, looked_up);
-        found.map(|fields| fields.to_vec())
+        let to_vec = |fields: CachedCounters| fields.to_vec();
+        let found = found.map(to_vec);
+        assert_eq!(found, looked_up.map(to_vec));
+        found
     }
 
     fn ticket(cache: &CounterCache, entity: &Entity, now: Instant) -> Option<Box<Ticket>> {
@@ -195,6 +243,26 @@ mod tests {
         assert_eq!(found(&cache, &hot, 1, now), Some(vec![6]));
         cache.invalidate(&hot);
         assert_eq!(found(&cache, &hot, 1, now), None);
+    }
+
+    #[test]
+    fn a_response_is_formatted_once_for_the_names_in_it() {
+        let (hot, now) = (entity("note", "1"), Instant::now());
+        let cache = cache_of(&hot);
+        ticket(&cache, &hot, now).expect("hot").store(&[5]);
+        let names: Vec<Arc<[Name]>> = ["read", "view"]
+            .map(|name| vec![Name::new(name).expect("valid")].into())
+            .into();
+        let response = |names: &Arc<[Name]>, text: &'static str| {
+            let found = cache.find(&hot, 1, now).expect("cached");
+            found.response(names, || Ok::<_, ()>(Bytes::from_static(text.as_bytes())))
+        };
+        assert_eq!(response(&names[0], "first"), Ok("first".into()));
+        assert_eq!(response(&names[0], "second"), Ok("first".into()));
+        assert_eq!(response(&names[1], "of a view"), Ok("of a view".into()));
+        cache.invalidate(&hot);
+        ticket(&cache, &hot, now).expect("hot").store(&[6]);
+        assert_eq!(response(&names[0], "third"), Ok("third".into()));
     }
 
     #[test]

@@ -55,7 +55,8 @@ struct CachedSchema {
 #[derive(Clone)]
 pub struct Schemas {
     store: Store,
-    cache: Arc<RwLock<HashMap<Name, CachedSchema>>>,
+    /// Each request looks into it, and its keys are configured: hashbrown's hash suffices.
+    cache: Arc<RwLock<hashbrown::HashMap<Name, CachedSchema>>>,
 }
 
 impl Schemas {

@@ -17,7 +17,8 @@ pub use mock::Mock;
 pub use names::TOPIC;
 pub use topic::{Record, Topic};
 
-/// The sections `[log]`, `[kafka]` and `[consumer]` of a configuration. `more` are further lines of `[kafka]`.
+/// The sections `[log]`, `[kafka]` and `[consumer]` of a configuration. `more` are further lines of `[kafka]`, and
+/// sections after them.
 pub fn config(brokers: &str, partitions: u16, more: &str) -> String {
     let brokers: Vec<String> = brokers
         .split(',')

@@ -18,16 +18,19 @@ use crate::driver::http::{Http, get, post};
 use crate::driver::programs::Programs;
 use crate::error::Result;
 use crate::measure::countd::clients::{run_threads, send_each};
-use crate::measure::countd::measure_target;
+use crate::measure::countd::{consumer, measure_target};
 use crate::measure::stats::Spread;
 use crate::workload::counts::SplitMix;
 use crate::workload::events::EntityPool;
-use crate::workload::scale::Scale;
+use crate::workload::scale::{CountdScale, Scale};
 
 /// Connections. A request waits for a free one, which counts as latency.
 const CONNECTIONS: usize = 64;
 /// Connections that find the highest rate.
 const SATURATING: usize = 16;
+/// The entities of all requests, as of those whose costs the model uses. They have counters, or were found to have none when the highest
+/// rate was looked for: an entity without counters is checked for lost ones when it is read first.
+const ENTITIES: u64 = 10_000;
 /// The shares of the highest rate.
 pub const LEVELS: [f64; 4] = [0.2, 0.4, 0.6, 0.8];
 /// The first user who acts.
@@ -59,7 +62,7 @@ impl Load {
 
     /// A request of this load.
     fn request(self, number: u64) -> Vec<u8> {
-        let random = &mut SplitMix(number);
+        let random = &mut SplitMix(number % ENTITIES);
         let (eid, uid) = (EntityPool::LongTail.pick(random), FIRST_USER + number);
         let act = |metric: &str| {
             let body = format!("{{\"etype\":\"note\",\"eid\":\"{eid}\",\"uid\":\"{uid}\"}}");
@@ -108,7 +111,7 @@ pub fn measure(programs: &Programs, scale: &Scale) -> Result<Vec<Measured>> {
         for load in Load::ALL {
             eprintln!("bench: countd, {load:?} that arrive at random times");
             measure_target(programs, (Storage::Table, Metrics::Default), |target| {
-                all.extend(measure_load(target, load, scale.countd.requests)?);
+                all.extend(measure_load(target, load, &scale.countd)?);
                 Ok(())
             })?;
         }
@@ -121,8 +124,13 @@ pub(super) fn wake_up_in_time() -> Result<()> {
     Ok(fs::write("/proc/self/timerslack_ns", "1")?)
 }
 
-fn measure_load(target: &Target, load: Load, time: Duration) -> Result<Vec<Measured>> {
-    let countd = Countd::start(target, "all")?;
+fn measure_load(target: &Target, load: Load, scale: &CountdScale) -> Result<Vec<Measured>> {
+    let time = scale.requests;
+    consumer::fill(target.server, EntityPool::LongTail, scale.events)?;
+    // The model has no costs of reconciliation, which are bounded.
+    let settings = [("COUNTD_RECONCILE__ENABLED", "false".to_owned())];
+    let countd = Countd::start_with(target, "all", &settings)?;
+    consumer::wait_until_counted(target.server, scale.events)?;
     let mut first = 0;
     let mut requests = |number| {
         let from = first;

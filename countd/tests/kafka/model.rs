@@ -1,0 +1,96 @@
+//! Clients act through the API while another client produces into the topic: the counts match the model and the records together.
+
+use super::{PARTITIONS, Setup, TOPIC_PARTITIONS, read};
+use crate::support::invariants::assert_invariants;
+use crate::support::kafka::{Brokers, Topic, expected, wait_until_counted, wait_until_published};
+use crate::support::stores::{TestStore, module};
+use crate::support::verify::assert_matches_model;
+use crate::support::workload::{self, Model, Random, WorkloadSize, run_clients};
+use crate::support::{Api, on_note, printed, run, wait_until_drained};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread;
+use std::time::Duration;
+
+/// As many actions as without Kafka.
+const SIZE: WorkloadSize = crate::model::FULL;
+
+/// The sections of the workload's configuration: limits that are checked but never reached, and metrics.
+pub(super) fn settings() -> String {
+    format!("{}{}", crate::model::LIMITS, workload::metrics())
+}
+
+/// Produces reads until it is stopped, as another client and through the API without idempotency keys. Their number is that of the records.
+pub(super) fn produce_reads(topic: &Topic, api: &Api, seed: u64, notes: u64, stop: &AtomicBool) {
+    let mut random = Random(seed);
+    while !stop.load(Relaxed) {
+        let records: Vec<_> = (0..50).map(|i| read(random.below(notes), i)).collect();
+        topic.produce(&records);
+        for _ in 0..5 {
+            let action = on_note(random.below(notes), 1);
+            // A failed action may be in the topic, or not.
+            let _ = api.try_post("/action/read", &action.to_string());
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Stops what [`produce_reads`] does when it is dropped, also by a panic: otherwise the test would hang.
+pub(super) struct StopOnDrop<'a>(pub &'a AtomicBool);
+
+impl Drop for StopOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
+    }
+}
+
+/// Waits until everything is counted and published, and asserts that the counts are those of the model and of the records in the topic,
+/// and that nothing is set aside.
+#[track_caller]
+pub(super) fn assert_matches_workload(
+    api: &Api,
+    store: &TestStore,
+    config: &str,
+    topic: &Topic,
+    mut model: Model,
+    size: WorkloadSize,
+) {
+    let records = wait_until_counted(store, topic, PARTITIONS);
+    wait_until_drained(&store.server, PARTITIONS);
+    wait_until_published(store, PARTITIONS);
+    // The reads of the workload have idempotency keys, so they are in the streams. Those in the topic are added.
+    let mut reads = 0;
+    for ((metric, entity), count) in expected(&records) {
+        if metric == "read" {
+            let note = entity
+                .strip_prefix("note:")
+                .and_then(|note| note.parse().ok());
+            let sum = model
+                .counts
+                .entry(("read", note.expect("a note")))
+                .or_default();
+            *sum += u64::try_from(count).expect("only additions");
+            reads += count;
+        }
+    }
+    eprintln!("{reads} reads in the topic of {} records", records.len());
+    assert!(reads > 500);
+    assert_matches_model(api, &model, size);
+    assert_invariants(&store.server, config);
+    assert_eq!(printed(&run(&store.server, config, &["dead", "list"])), "");
+}
+
+#[test]
+#[ignore = "needs real brokers: scripts/test-kafka"]
+fn the_result_of_fifty_clients_matches_the_model_on_three_brokers() {
+    let setup = Setup::on(Brokers::start(3, TOPIC_PARTITIONS), module(), &settings());
+    let (api, stop) = (setup.api(), AtomicBool::new(false));
+    let mut model = Model::default();
+    thread::scope(|scope| {
+        let producing = scope.spawn(|| produce_reads(&setup.topic, &api, 7, SIZE.notes, &stop));
+        let stop = StopOnDrop(&stop);
+        model = run_clients(std::slice::from_ref(&api), 4, SIZE, |_| {});
+        drop(stop);
+        producing.join().expect("it ends");
+    });
+    assert_matches_workload(&api, &setup.store, &setup.config, &setup.topic, model, SIZE);
+}
