@@ -130,15 +130,24 @@ fn is_rounded(printed: &str, value: f64) -> bool {
     decimals == 0 && digits >= 2 && (value - number).abs() <= unit / 2.0
 }
 
+/// The quotes of a line, each as the text before its comment and the expression in it, and the rest of the line. A comment that does not end
+/// is in the rest.
+fn quotes(line: &str) -> (Vec<(&str, &str)>, &str) {
+    let (mut quotes, mut rest) = (Vec::new(), line);
+    while let Some((before, after)) = rest.split_once(START)
+        && let Some((expression, after)) = after.split_once(END)
+    {
+        quotes.push((before, expression));
+        rest = after;
+    }
+    (quotes, rest)
+}
+
 /// The errors of the figures that a line quotes, and the number of figures.
 pub fn check_line(line: &str, figures: &Figures) -> (Vec<String>, usize) {
-    let (mut problems, mut quotes, mut rest) = (Vec::new(), 0, line);
-    while let Some((before, after)) = rest.split_once(START) {
-        quotes += 1;
-        let Some((expression, after)) = after.split_once(END) else {
-            problems.push("a figure's comment does not end on its line".into());
-            break;
-        };
+    let (quotes, rest) = quotes(line);
+    let (mut problems, mut count) = (Vec::new(), quotes.len());
+    for (before, expression) in quotes {
         let expression = expression.trim();
         match (last_number(before), evaluate(expression, figures)) {
             (Some(printed), Ok(value)) if is_rounded(printed, value) => {}
@@ -148,9 +157,12 @@ pub fn check_line(line: &str, figures: &Figures) -> (Vec<String>, usize) {
             (None, Ok(value)) => problems.push(format!("no number before {expression} = {value}")),
             (_, Err(problem)) => problems.push(problem),
         }
-        rest = after;
     }
-    (problems, quotes)
+    if rest.contains(START) {
+        count += 1;
+        problems.push("a figure's comment does not end on its line".into());
+    }
+    (problems, count)
 }
 
 /// A value with as many digits as a printed number: decimals, or digits before zeros.
@@ -170,10 +182,7 @@ fn print_as(printed: &str, value: f64) -> String {
             texts.next().unwrap_or_else(|| format!("{value:.0}"))
         }
     };
-    match printed.contains(',') || text.len() > 3 && !text.contains('.') {
-        true => with_separators(&text),
-        false => text,
-    }
+    with_separators(&text)
 }
 
 /// A number with separators between groups of three digits.
@@ -194,10 +203,10 @@ fn with_separators(text: &str) -> String {
 
 /// A line with the values of the figures that it quotes.
 fn updated_line(line: &str, figures: &Figures) -> String {
-    let (mut updated, mut rest) = (String::new(), line);
-    while let Some((before, after)) = rest.split_once(START) {
-        let expression = after.split_once(END).map(|(expression, _)| expression);
-        let value = expression.and_then(|text| evaluate(text.trim(), figures).ok());
+    let (quotes, rest) = quotes(line);
+    let mut updated = String::new();
+    for (before, expression) in quotes {
+        let value = evaluate(expression.trim(), figures).ok();
         match (last_number(before), value) {
             (Some(printed), Some(value)) if !is_rounded(printed, value) => {
                 let at = before.rfind(printed).unwrap_or(before.len());
@@ -207,13 +216,7 @@ fn updated_line(line: &str, figures: &Figures) -> String {
             }
             _ => updated += before,
         }
-        updated += START;
-        rest = after;
-        // The numbers in the expression are not printed ones.
-        if let Some((expression, after)) = after.split_once(END) {
-            updated += &format!("{expression}{END}");
-            rest = after;
-        }
+        updated += &format!("{START}{expression}{END}");
     }
     updated + rest
 }
@@ -233,7 +236,7 @@ fn update_pages(figures: &Figures) {
 #[test]
 fn quoted_figures_are_those_of_the_benchmarks() {
     let figures = figures();
-    if std::env::var_os("UPDATE_PAGES").is_some() {
+    if env::updates_pages() {
         update_pages(&figures);
     }
     let (mut problems, mut quotes) = (Vec::new(), 0);

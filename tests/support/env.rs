@@ -118,6 +118,11 @@ pub fn cli() -> PathBuf {
         .unwrap_or_else(|| PathBuf::from("redis-cli"))
 }
 
+/// Whether tests of generated text write it into their pages (`UPDATE_PAGES`), instead of only comparing it.
+pub fn updates_pages() -> bool {
+    std::env::var_os("UPDATE_PAGES").is_some()
+}
+
 /// The factor by which deadlines are extended, for instance under valgrind.
 pub fn slow() -> f64 {
     match std::env::var("COUNTINT_SLOW") {

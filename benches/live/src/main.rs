@@ -34,7 +34,7 @@ use options::Options;
 use report::machine::Machine;
 use report::method;
 use report::page::Report;
-use report::update;
+use report::update::Earlier;
 
 fn main() -> ExitCode {
     let options = match Options::parse(std::env::args_os()) {
@@ -56,6 +56,11 @@ fn run(options: &Options) -> Result<()> {
     let (programs, scale) = (&options.programs, &options.scale);
     sections::check(programs, |name| options.wants(name))?;
     let machine = Machine::describe(programs)?;
+    // A report that cannot be updated is found before the measurements, not after them.
+    let earlier = match options.update {
+        true => Some(Earlier::read(&options.out)?),
+        false => None,
+    };
     cpu::pin_client()?;
     let (sections, failed) = sections::measure(programs, scale, |name| options.wants(name))?;
     let report = Report {
@@ -70,9 +75,12 @@ fn run(options: &Options) -> Result<()> {
         1.. if !options.update => Path::new(options::PARTIAL_PAGE),
         _ => &options.out,
     };
-    match options.update {
-        true => update(&report, out, &machine.line(&options.command_line()))?,
-        false => write(&report, out)?,
+    match earlier {
+        Some(earlier) => {
+            let run = machine.line(&options.command_line());
+            write_report(out, &earlier.updated(&report, &run)?)?;
+        }
+        None => write(&report, out)?,
     }
     print!("{}", report.terminal_summary());
     eprintln!(
@@ -97,21 +105,13 @@ fn write(report: &Report, out: &Path) -> Result<()> {
     for chart in report.charts() {
         write_file(&charts.join(format!("{}.svg", chart.name)), &chart.svg)?;
     }
-    write_file(&out.with_extension("json"), &report.figures().to_json()?)?;
-    write_file(out, &report.to_markdown())
+    write_report(out, &(report.to_markdown(), report.figures().to_json()?))
 }
 
-/// Replaces sections of the page, and their figures.
-fn update(report: &Report, out: &Path, run: &str) -> Result<()> {
-    let figures = out.with_extension("json");
-    let earlier = |path: &Path| {
-        std::fs::read_to_string(path)
-            .map_err(|error| format!("cannot read {}: {error}", path.display()))
-    };
-    let (page, known) = (earlier(out)?, earlier(&figures)?);
-    let page = update::page(&page, report, run)?;
-    write_file(&figures, &update::figures(&known, report)?)?;
-    write_file(out, &page)
+/// Writes the page and its figures.
+fn write_report(out: &Path, (page, figures): &(String, String)) -> Result<()> {
+    write_file(&out.with_extension("json"), figures)?;
+    write_file(out, page)
 }
 
 fn write_file(path: &Path, content: &str) -> Result<()> {

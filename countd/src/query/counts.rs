@@ -51,8 +51,9 @@ impl CachedCounts {
     /// # Errors
     /// That of `format`.
     pub fn response<E>(&self, format: impl FnOnce(Counts) -> Result<Bytes, E>) -> Result<Bytes, E> {
-        let counts = || Counts::new(&self.selected, &self.fields);
-        self.fields.response(&self.selected.0, || format(counts()))
+        self.fields.response(&self.selected.0, || {
+            format(Counts::new(&self.selected, &self.fields))
+        })
     }
 }
 

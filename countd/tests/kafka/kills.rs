@@ -1,12 +1,12 @@
 //! A randomised test: clients act through the API and produce into the topic while brokers, countd and Redis are killed, and processes
 //! suspended, in random order. The seed is another one in each run, unless `COUNTINT_SEED` sets it, and is printed.
 
-use super::model::{self, StopOnDrop, assert_matches_workload, produce_reads};
+use super::model::{self, assert_matches_workload, produce_reads};
 use super::{PARTITIONS, TOPIC_PARTITIONS, start};
 use crate::support::Countd;
 use crate::support::kafka::{Brokers, Topic, config};
 use crate::support::stores::module;
-use crate::support::workload::{Model, Progress, Random, WorkloadSize, run_clients};
+use crate::support::workload::{Model, Progress, Random, StopOnDrop, WorkloadSize, run_clients};
 use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::Duration;

@@ -5,7 +5,7 @@ use crate::support::invariants::assert_invariants;
 use crate::support::kafka::{Brokers, Topic, expected, wait_until_counted, wait_until_published};
 use crate::support::stores::{TestStore, module};
 use crate::support::verify::assert_matches_model;
-use crate::support::workload::{self, Model, Random, WorkloadSize, run_clients};
+use crate::support::workload::{self, Model, Random, StopOnDrop, WorkloadSize, run_clients};
 use crate::support::{Api, on_note, printed, run, wait_until_drained};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
@@ -31,15 +31,6 @@ pub(super) fn produce_reads(topic: &Topic, api: &Api, seed: u64, notes: u64, sto
             let _ = api.try_post("/action/read", &action.to_string());
         }
         thread::sleep(Duration::from_millis(20));
-    }
-}
-
-/// Stops what [`produce_reads`] does when it is dropped, also by a panic: otherwise the test would hang.
-pub(super) struct StopOnDrop<'a>(pub &'a AtomicBool);
-
-impl Drop for StopOnDrop<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Relaxed);
     }
 }
 

@@ -7,7 +7,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use crate::driver::cpu;
-use crate::driver::programs::Programs;
+use crate::driver::programs::{Programs, printed};
 use crate::driver::server::{Server, Workdir, free_port, stop};
 use crate::error::Result;
 
@@ -127,10 +127,7 @@ impl Target<'_> {
             .output();
         let output =
             output.map_err(|e| format!("cannot start {}: {e}", self.programs.countd.display()))?;
-        match output.status.success() {
-            true => Ok(String::from_utf8(output.stdout)?),
-            false => Err(String::from_utf8_lossy(&output.stderr).into()),
-        }
+        printed(output)
     }
 }
 

@@ -9,6 +9,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use crate::driver::cpu;
+use crate::driver::programs::printed;
 use crate::driver::server::{Workdir, free_port, stop};
 use crate::error::Result;
 
@@ -34,10 +35,7 @@ impl Postgres {
         let data = home.join("data");
         let mut create = program("initdb")?;
         create.args(["--username=postgres", "--auth=trust", "--encoding=UTF8"]);
-        let output = create.arg("-D").arg(&data).current_dir(&home).output()?;
-        if !output.status.success() {
-            return Err(String::from_utf8_lossy(&output.stderr).into());
-        }
+        printed(create.arg("-D").arg(&data).current_dir(&home).output()?)?;
         let mut server = program("postgres")?;
         server.arg("-D").arg(&data).arg("-k").arg(&home);
         server.args(["-p", &port.to_string(), "-c", "listen_addresses=127.0.0.1"]);
@@ -68,11 +66,7 @@ impl Postgres {
         client.args(["--no-vacuum", "--client", &connections.to_string()]);
         client.args(["--time", &time.as_secs().max(1).to_string()]);
         client.arg("--file").arg(statement).arg(self.url());
-        let output = client.output()?;
-        if !output.status.success() {
-            return Err(String::from_utf8_lossy(&output.stderr).into());
-        }
-        let printed = String::from_utf8(output.stdout)?;
+        let printed = printed(client.output()?)?;
         let rate = printed.lines().find_map(|line| line.strip_prefix("tps = "));
         let rate = rate.and_then(|rate| rate.split(' ').next()?.parse().ok());
         rate.ok_or_else(|| format!("pgbench printed no rate: {printed}").into())
@@ -85,10 +79,7 @@ impl Postgres {
         let output = client
             .output()
             .map_err(|e| format!("cannot start psql: {e}"))?;
-        match output.status.success() {
-            true => Ok(String::from_utf8(output.stdout)?.trim().to_owned()),
-            false => Err(String::from_utf8_lossy(&output.stderr).into()),
-        }
+        Ok(printed(output)?.trim().to_owned())
     }
 }
 
@@ -108,7 +99,7 @@ fn is_root() -> bool {
     fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0)
 }
 
-/// A program of the server, run as `nobody` if this runs as root.
+/// A command for a PostgreSQL program. It drops the privileges of root.
 fn program(name: &str) -> Result<Command> {
     let mut command = Command::new(find(name)?);
     if is_root() {
@@ -117,7 +108,7 @@ fn program(name: &str) -> Result<Command> {
     Ok(command)
 }
 
-/// The file of a program. Debian has a directory for each version.
+/// The path of a PostgreSQL program. Debian has a directory for each version.
 fn find(name: &str) -> Result<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let mut directories: Vec<PathBuf> = std::env::split_paths(&path).collect();

@@ -1,6 +1,7 @@
 //! The executables and modules of a run.
 
 use std::path::{Path, PathBuf};
+use std::process::Output;
 
 use crate::error::Result;
 
@@ -22,6 +23,17 @@ pub struct Programs {
     pub roaring: Option<PathBuf>,
     /// RedisBloom, if given.
     pub bloom: Option<PathBuf>,
+}
+
+/// What a program has printed.
+///
+/// # Errors
+/// It failed: the error is what it printed to its standard error.
+pub fn printed(output: Output) -> Result<String> {
+    match output.status.success() {
+        true => Ok(String::from_utf8(output.stdout)?),
+        false => Err(String::from_utf8_lossy(&output.stderr).into()),
+    }
 }
 
 impl Programs {

@@ -1,6 +1,6 @@
 //! The section on the speed of the relay.
 
-use crate::measure::countd::relay::RelayRates;
+use crate::measure::countd::relay::{APPLICATION, RelayRates};
 use crate::measure::stats::Spread;
 use crate::report::check::Check;
 use crate::report::figures::Figures;
@@ -59,7 +59,7 @@ pub fn section(results: &[RelayRates], scale: &CountdScale) -> Section {
         body: format!(
             "{} rows of an outbox table in PostgreSQL are appended to the log by `countd relay` and deleted; then `countd consume` counts the \
              events, whose ids it remembers. PostgreSQL and Redis share a core, and so do the relay and the consumer, which run one after \
-             the other. The relay's CPU time is {relay_cpu:.1} µs per event. Then an application inserts rows over 16 connections while the relay \
+             the other. The relay's CPU time is {relay_cpu:.1} µs per event. Then an application inserts rows over {APPLICATION} connections while the relay \
              runs, each in a transaction that waits for the disk; {drain:.2} s after its last one, no row is left.\n\n{}",
             scale.events,
             table.finish(),

@@ -105,10 +105,10 @@ pub fn section(results: &[Measured]) -> Section {
     Section {
         title: TITLE.into(),
         body: format!(
-            "Requests arrive at random times (a Poisson process), whether or not earlier ones are finished, at shares of the rate that connections reach \
-             which send without pause. Latency is the time from the arrival to the reply, so it includes waiting for the client. countd and the client \
-             share a core, and the model adds up both. Reconciliation, which the model leaves out, is off. The model predicts from the figures with which countd was built. Cells have the measured value and that of \
-             the model.\n\n{}\nThe largest differences are {cpu:.0} % of the CPU time, {p50:.0} % of the median and {p99:.0} % of the 99th percentile \
+            "Open-loop load: requests arrive as a Poisson process, at shares of the maximum throughput of closed-loop clients. Latency is the time from the \
+             arrival to the reply, so it includes waiting for the client. countd and the client share a core, and the model adds up both. Reconciliation, \
+             which the model leaves out, is off. The model predicts from the figures with which countd was built. Cells have the measured value and that \
+             of the model.\n\n{}\nThe largest differences are {cpu:.0} % of the CPU time, {p50:.0} % of the median and {p99:.0} % of the 99th percentile \
              ({OVERLOADED:.0} %: the model calls the load too high).\n",
             table.finish(),
         ),

@@ -131,7 +131,11 @@ fn distribution() -> String {
 
 fn commit() -> String {
     let id = output_of("git", &["rev-parse", "--short", "HEAD"]);
-    let changed = !output_of("git", &["status", "--porcelain", "--", "src", "core"]).is_empty();
+    let changed = !output_of(
+        "git",
+        &["status", "--porcelain", "--", "src", "core", "countd/src"],
+    )
+    .is_empty();
     if changed {
         format!("{id} with changes")
     } else {

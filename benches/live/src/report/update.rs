@@ -4,6 +4,8 @@
 //! a threshold or a figure of another name, stays until a full run writes the page.
 
 use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
 
 use serde_json::Value;
 
@@ -16,6 +18,49 @@ const HEADING: &str = "## ";
 
 /// The list of figures that were copied from the page, because an earlier version did not write them.
 const COPIED: &str = "copied-by-hand";
+
+/// A report that an earlier run has written.
+pub struct Earlier {
+    page: String,
+    figures: String,
+}
+
+impl Earlier {
+    /// Reads the page `out` and the figures beside it.
+    ///
+    /// # Errors
+    /// A file cannot be read, or is not that of a report.
+    pub fn read(out: &Path) -> Result<Earlier> {
+        let read = |path: &Path| {
+            fs::read_to_string(path)
+                .map_err(|error| format!("cannot read {}: {error}", path.display()))
+        };
+        let earlier = Earlier {
+            page: read(out)?,
+            figures: read(&out.with_extension("json"))?,
+        };
+        let parts = Parts::of(&earlier.page);
+        for heading in [SLOWER, METHOD, THRESHOLDS] {
+            parts.position(heading)?;
+        }
+        parse(&earlier.figures)?;
+        Ok(earlier)
+    }
+
+    /// The page and the figures with those of a run.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub fn updated(&self, report: &Report, run: &str) -> Result<(String, String)> {
+        let page = page(&self.page, report, run)?;
+        Ok((page, figures(&self.figures, report)?))
+    }
+}
+
+/// Figures by name.
+fn parse(figures: &str) -> Result<BTreeMap<String, Value>> {
+    Ok(serde_json::from_str(figures)?)
+}
 
 /// A page: what precedes the first heading, then each heading with its text.
 struct Parts {
@@ -66,7 +111,7 @@ impl Parts {
 ///
 /// # Errors
 /// It is not a page of an earlier run.
-pub fn page(earlier: &str, report: &Report, run: &str) -> Result<String> {
+fn page(earlier: &str, report: &Report, run: &str) -> Result<String> {
     let mut page = Parts::of(earlier);
     let mut measured = Parts::of(&report.to_markdown());
     for section in &report.sections {
@@ -131,9 +176,9 @@ fn replace_lines(
 ///
 /// # Errors
 /// They are not figures.
-pub fn figures(earlier: &str, report: &Report) -> Result<String> {
-    let mut figures: BTreeMap<String, Value> = serde_json::from_str(earlier)?;
-    let measured: BTreeMap<String, Value> = serde_json::from_str(&report.figures().to_json()?)?;
+fn figures(earlier: &str, report: &Report) -> Result<String> {
+    let mut figures = parse(earlier)?;
+    let measured = parse(&report.figures().to_json()?)?;
     if let Some(Value::Array(names)) = figures.get_mut(COPIED) {
         names.retain(|name| {
             name.as_str()

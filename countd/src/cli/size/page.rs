@@ -44,7 +44,7 @@ fn commands_of_the_page_print_what_it_says() {
     let text = fs::read_to_string(&file).expect("the page can be read");
     let (updated, commands) = updated(&text);
     assert!(commands >= 4, "only {commands} commands");
-    if std::env::var_os("UPDATE_PAGES").is_some() {
+    if env::updates_pages() {
         fs::write(&file, updated).expect("the page can be written");
         return;
     }

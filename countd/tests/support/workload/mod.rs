@@ -7,12 +7,11 @@ mod request;
 mod size;
 
 pub use model::{Model, authors};
-pub use progress::Progress;
+pub use progress::{Progress, StopOnDrop};
 pub use size::{ACTIVITY, DAILY, Random, WorkloadSize, metrics};
 
 use super::api::Api;
 use client::run_client;
-use progress::StopOnDrop;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 
@@ -33,8 +32,7 @@ pub fn run_clients(
                 scope.spawn(move || run_client(api, number, seed, size, progress))
             })
             .collect();
-        // The clients must stop when `meanwhile` panics: otherwise the test would hang.
-        let stop = StopOnDrop(&progress);
+        let stop = StopOnDrop(&progress.stop);
         meanwhile(&progress);
         drop(stop);
         for client in clients {

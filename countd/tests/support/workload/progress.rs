@@ -41,11 +41,11 @@ impl Progress {
     }
 }
 
-/// Stops the clients when dropped.
-pub(super) struct StopOnDrop<'p>(pub(super) &'p Progress);
+/// Stops the threads of a scope when dropped, also by a panic: otherwise the scope would wait for them without end.
+pub struct StopOnDrop<'s>(pub &'s AtomicBool);
 
 impl Drop for StopOnDrop<'_> {
     fn drop(&mut self) {
-        self.0.stop.store(true, Relaxed);
+        self.0.store(true, Relaxed);
     }
 }

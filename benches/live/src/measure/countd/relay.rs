@@ -18,7 +18,7 @@ const TIMEOUT: Duration = Duration::from_secs(600);
 /// The interval between two looks at the table.
 const POLL: Duration = Duration::from_millis(100);
 /// Connections of the application that inserts rows.
-const APPLICATION: usize = 16;
+pub const APPLICATION: usize = 16;
 /// How long it inserts rows, in times of a kind of request.
 const INSERTING: u32 = 4;
 /// A transaction of the application, without what it changes besides: that only makes it slower.

@@ -1,4 +1,4 @@
-//! The model of `countd size` compared with a real countd: requests that arrive at random times, whether or not earlier ones are finished.
+//! The model of `countd size` compared with a real countd under open-loop load: requests arrive as a Poisson process.
 //!
 //! countd and the client share a core, which the model takes into account. The rates are shares of what the core does when clients send
 //! requests without pause.
@@ -28,8 +28,8 @@ use crate::workload::scale::{CountdScale, Scale};
 const CONNECTIONS: usize = 64;
 /// Connections that find the highest rate.
 const SATURATING: usize = 16;
-/// The entities of all requests, as of those whose costs the model uses. They have counters, or were found to have none when the highest
-/// rate was looked for: an entity without counters is checked for lost ones when it is read first.
+/// The number of distinct entities. All are read before the measurement, because the first read of an entity without counters also checks
+/// for lost ones.
 const ENTITIES: u64 = 10_000;
 /// The shares of the highest rate.
 pub const LEVELS: [f64; 4] = [0.2, 0.4, 0.6, 0.8];
@@ -109,7 +109,7 @@ pub fn measure(programs: &Programs, scale: &Scale) -> Result<Vec<Measured>> {
     let mut all = Vec::new();
     for _ in 0..scale.countd.repeats {
         for load in Load::ALL {
-            eprintln!("bench: countd, {load:?} that arrive at random times");
+            eprintln!("bench: countd, {load:?}, open-loop");
             measure_target(programs, (Storage::Table, Metrics::Default), |target| {
                 all.extend(measure_load(target, load, &scale.countd)?);
                 Ok(())
