@@ -5,7 +5,6 @@ use crate::cli::acl::Roles;
 use crate::connect::{connect, open_topic};
 use crate::signals;
 use crate::systemd::{self, PassedSocket};
-use axum::Router;
 use countd::domain::config::Config;
 use countd::domain::error::ConnectError;
 use countd::domain::health::Health;
@@ -325,7 +324,7 @@ fn listen(
     tasks: &mut JoinSet<Result<(), String>>,
     config: &Arc<Config>,
     listener: TcpListener,
-    router: Router,
+    api: http::Api,
     stopping: &watch::Receiver<bool>,
 ) -> Result<(), Box<dyn Error>> {
     let tls = Tls::start(&config.http.tls)?;
@@ -336,7 +335,7 @@ fn listen(
         let stop = async move {
             let _ = stopping.wait_for(|stop| *stop).await;
         };
-        http::serve(listener, router, &config.http, tls, stop).await;
+        http::serve(listener, api, &config.http, tls, stop).await;
         Ok(())
     });
     Ok(())

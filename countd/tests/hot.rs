@@ -195,6 +195,112 @@ fn cached_reads_do_not_reach_redis() {
     assert!(calls(&mut client) > before);
 }
 
+/// Cached reads do not pass the router. Clients see no difference.
+#[test]
+fn cached_reads_are_answered_as_others() {
+    let server = Server::start();
+    let auth = "[auth]\ntokens = [{ token = \"the-token-of-all\", rights = [\"read\", \"write\", \"admin\"] }, \
+                { token = \"the-token-of-writers\", rights = [\"write\"] }]\n[limits]\nexempt = []\n[limits.address]\nper_second = 100000\nburst = 100000\n";
+    let config = format!("{auth}{CONFIG}");
+    let uncached = config.replace("cache_ms = 1000", "cache_ms = 0");
+    assert_ne!(config, uncached);
+    set_schema(&server, &config);
+    let [cached, other] = [&config, &uncached].map(|config| {
+        let command = "serve";
+        Countd::with(&server, &Settings { command, config })
+    });
+    let all = |countd: &Countd| countd.api().authorized("Bearer the-token-of-all");
+    let (api, direct) = (all(&cached), all(&other));
+    api.act("like", on_note(1, 7));
+    make_hot(&api, 1);
+    let ids = [("x-trace-id", "t-1"), ("x-request-id", "r-1")];
+    let answer = |api: &Api, path: &str| {
+        let response = api.request(path, &ids, None);
+        let headers = [
+            "content-type",
+            "x-trace-id",
+            "x-request-id",
+            "content-length",
+        ];
+        let headers = headers.map(|name| response.header(name).to_owned());
+        let policies = response.header("ratelimit-policy").to_owned();
+        (response.status, headers, policies, response.json)
+    };
+    let read = "/counter/note/1";
+    let hits = || metric(&api, "countd_hot_cache_hits_total");
+    let line = "countd_http_requests_total{route=\"/counter/{etype}/{eid}\",method=\"GET\",status=\"200\"}";
+    let before = (hits(), metric(&api, line));
+    for path in [read, "/api/v1/counter/note/1"] {
+        for _ in 0..10 {
+            let found = answer(&api, path);
+            assert_eq!(
+                (found.0, &found.1[1], &found.1[2]),
+                (200, &"t-1".to_owned(), &"r-1".to_owned())
+            );
+            assert_eq!(found, answer(&direct, path), "{path}");
+        }
+    }
+    // A read after the counters have expired is no hit.
+    assert!(hits() > before.0 && hits() <= before.0 + 20);
+    assert_eq!(metric(&api, line), before.1 + 20);
+    for path in [
+        "/counter/note/1?metrics=like",
+        "/counter/note/1?metrics=unknown",
+        "/counter/note/1?",
+        "/counter/note/1/",
+        "/counter/note/1/2",
+        "/counter//note/1",
+        "/counter/note/%31",
+        "/counter/n%6Fte/1",
+        "/counter/note/a%20b",
+        "/counter/other/1",
+        "/counter/note/",
+        "/counter/note",
+        "/Counter/note/1",
+    ] {
+        assert_eq!(answer(&api, path), answer(&direct, path), "{path}");
+    }
+    // Without the right to read, nothing is answered.
+    for (token, status) in [
+        ("", 401),
+        ("Bearer another", 401),
+        ("Bearer the-token-of-writers", 403),
+    ] {
+        let [found, expected] = [&cached, &other].map(|countd| {
+            let (status, _, policies, json) = answer(&countd.api().authorized(token), read);
+            (status, policies, json)
+        });
+        assert_eq!(found.0, status, "{token}");
+        assert_eq!(found, expected, "{token}");
+    }
+    let head = api.request_text("HEAD", read, &ids, "");
+    assert_eq!((head.status, head.header("x-trace-id")), (200, "t-1"));
+    assert_eq!(api.request_text("DELETE", read, &ids, "").status, 405);
+}
+
+/// Web pages of other origins need headers that the router adds.
+#[test]
+fn cached_reads_of_other_origins_are_permitted() {
+    let server = Server::start();
+    let config = format!("[http.cors]\norigins = [\"https://app.example\"]\n{CONFIG}");
+    set_schema(&server, &config);
+    let (command, config) = ("serve", config.as_str());
+    let countd = Countd::with(&server, &Settings { command, config });
+    let api = countd.api();
+    make_hot(&api, 1);
+    for _ in 0..20 {
+        let response = api.request(
+            "/counter/note/1",
+            &[("origin", "https://app.example")],
+            None,
+        );
+        assert_eq!(
+            response.header("access-control-allow-origin"),
+            "https://app.example"
+        );
+    }
+}
+
 #[test]
 fn changes_through_a_process_are_seen_in_its_next_read() {
     let server = Server::start();

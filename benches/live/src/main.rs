@@ -29,6 +29,7 @@ mod sections;
 mod workload;
 
 use driver::cpu;
+use driver::idle::AwakeCores;
 use error::Result;
 use options::Options;
 use report::machine::Machine;
@@ -55,6 +56,7 @@ fn run(options: &Options) -> Result<()> {
     let started = std::time::Instant::now();
     let (programs, scale) = (&options.programs, &options.scale);
     sections::check(programs, |name| options.wants(name))?;
+    let _awake = AwakeCores::new();
     let machine = Machine::describe(programs)?;
     // A report that cannot be updated is found before the measurements, not after them.
     let earlier = match options.update {

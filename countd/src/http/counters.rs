@@ -11,7 +11,7 @@ use super::rate_limit::Client;
 use super::telemetry::RequestTraceId;
 use crate::domain::error::Problem;
 use crate::domain::ids::{Entity, Id, Name};
-use crate::query::counts::Counts;
+use crate::query::counts::{CachedCounts, Counts};
 use axum::Extension;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
@@ -91,8 +91,8 @@ pub async fn counter(
         Some(metrics) => metric_list(metrics)?,
         None => {
             if let Some(cached) = app.queries.cached_counters(&entity)? {
-                let format = |counts| json::format(&EntityCounts::new(entity, counts));
-                return Ok(FormattedJson(cached.response(format)).into_response());
+                app.queries.record_cached_read(&entity);
+                return Ok(cached_response(entity, &cached));
             }
             Vec::new()
         }
@@ -102,6 +102,12 @@ pub async fn counter(
     let mut counts = Box::pin(app.queries.counters(entities, &metrics, &trace_id)).await?;
     let counts = counts.pop().transpose()?.unwrap_or_default();
     Ok(Json(EntityCounts::new(entity, counts)).into_response())
+}
+
+/// The response with all counters of a hot entity.
+pub fn cached_response(entity: Entity, cached: &CachedCounts) -> Response {
+    let format = |counts| json::format(&EntityCounts::new(entity, counts));
+    FormattedJson(cached.response(format)).into_response()
 }
 
 /// The entities and metrics of a batch.

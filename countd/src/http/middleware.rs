@@ -15,6 +15,7 @@ use axum::extract::{MatchedPath, Request, State};
 use axum::http::HeaderValue;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -34,18 +35,29 @@ pub struct RouteRules {
 /// rate of requests, authorizes them, handles an unread body, and writes the body of errors.
 ///
 /// It is one middleware because each axum middleware clones and boxes everything inside it for each request.
-pub async fn handle(State(rules): State<RouteRules>, mut request: Request, next: Next) -> Response {
+pub async fn handle(State(rules): State<RouteRules>, request: Request, next: Next) -> Response {
+    let route = request.extensions().get::<MatchedPath>().cloned();
+    let route = route.as_ref().map(MatchedPath::as_str);
+    process((rules, route), request, |request| next.run(request)).await
+}
+
+/// [`handle`] of a request that `run` answers. `route` is its path with the names of parameters, if it has one.
+pub async fn process<F: Future<Output = Response> + Send>(
+    (rules, route): (RouteRules, Option<&str>),
+    mut request: Request,
+    run: impl FnOnce(Request) -> F + Send,
+) -> Response {
     let span = Span::server(request.headers());
     let ids = RequestIds::of(&request, span.as_ref());
     if let Some(span) = &span {
         let is_tls = !rules.app.config.http.tls.cert_file.as_os_str().is_empty();
-        describe_request(span, &request, &ids, is_tls);
+        describe_request(span, (&request, route), &ids, is_tls);
     }
     request
         .extensions_mut()
         .insert(RequestTraceId(Arc::clone(&ids.trace)));
     let logged = LoggedRequest::new(&ids, &request);
-    let run = |request| observe(rules, request, next);
+    let run = |request| observe((rules, route), request, run);
     let response = logged.scope(unread_body::drain_or_close(request, run));
     let response = trace::scope(span.as_ref(), pin!(response)).await;
     if let Some(span) = span {
@@ -61,15 +73,17 @@ pub async fn handle(State(rules): State<RouteRules>, mut request: Request, next:
 }
 
 /// Records the metrics of a request and logs it.
-async fn observe(rules: RouteRules, request: Request, next: Next) -> Response {
+async fn observe<F: Future<Output = Response> + Send>(
+    (rules, route): (RouteRules, Option<&str>),
+    request: Request,
+    run: impl FnOnce(Request) -> F + Send,
+) -> Response {
     let start = Instant::now();
-    let path = request.extensions().get::<MatchedPath>().cloned();
     let method = known_method(request.method());
-    let response = run(rules, request, next).await;
+    let response = limit(rules, request, run).await;
     let seconds = start.elapsed().as_secs_f64();
     let status = response.status();
-    let path = path.as_ref().map_or("none", MatchedPath::as_str);
-    record(path, method, status.as_u16(), seconds);
+    record(route.unwrap_or("none"), method, status.as_u16(), seconds);
     if status.is_server_error() {
         tracing::warn!(status = status.as_u16(), seconds, "request failed");
     } else {
@@ -79,20 +93,28 @@ async fn observe(rules: RouteRules, request: Request, next: Next) -> Response {
 }
 
 /// Rejects a body whose `Content-Length` exceeds the maximum, and ends requests that take longer than `http.timeout_ms`.
-async fn run(rules: RouteRules, request: Request, next: Next) -> Response {
+async fn limit<F: Future<Output = Response> + Send>(
+    rules: RouteRules,
+    request: Request,
+    run: impl FnOnce(Request) -> F + Send,
+) -> Response {
     let http = &rules.app.config.http;
     if request.body().size_hint().lower() > http.max_body_bytes as u64 {
         return Problem::TooLarge.into_response();
     }
     let limit = Duration::from_millis(http.timeout_ms);
-    match tokio::time::timeout(limit, admit(&rules, request, next)).await {
+    match tokio::time::timeout(limit, admit(&rules, request, run)).await {
         Ok(response) => response,
         Err(_) => Problem::Timeout.into_response(),
     }
 }
 
 /// Runs a request if its client is within its limits, if there are any, and authorized. Limits come first, so that guessing tokens is limited, too.
-async fn admit(rules: &RouteRules, request: Request, next: Next) -> Response {
+async fn admit<F: Future<Output = Response> + Send>(
+    rules: &RouteRules,
+    request: Request,
+    run: impl FnOnce(Request) -> F + Send,
+) -> Response {
     let RouteRules { app, use_data, .. } = rules;
     let authorized = async |mut request| {
         let authorized = match rules.right {
@@ -104,7 +126,7 @@ async fn admit(rules: &RouteRules, request: Request, next: Next) -> Response {
             false => Ok(()),
         });
         match admitted {
-            Ok(()) => next.run(request).await,
+            Ok(()) => run(request).await,
             Err(problem) => problem.into_response(),
         }
     };

@@ -1,7 +1,7 @@
 //! Rate limiting: identifies the client of a request and charges its items.
 
 use super::app::App;
-use super::serve::Peer;
+use super::peer::Peer;
 use crate::domain::config::LimitsConfig;
 use crate::domain::error::Problem;
 use crate::ingest::limits::{

@@ -1,6 +1,7 @@
 //! Routes and their middleware.
 
 use super::app::{App, StartError};
+use super::hot_reads::Api;
 use super::middleware::{self, RouteRules};
 use super::page_routes::PageGroup;
 use super::scrape::Scrape;
@@ -148,7 +149,7 @@ pub fn document(config: &Config) -> String {
     openapi::to_json(&document, config)
 }
 
-/// The router of the API. Repeatable events are appended to the topic, if there is one. Responses without an end are ended when `stopping` turns true. Must be called in a Tokio runtime.
+/// The API. Repeatable events are appended to the topic, if there is one. Responses without an end are ended when `stopping` turns true. Must be called in a Tokio runtime.
 ///
 /// # Errors
 /// The keys of JSON Web Tokens cannot be read, or the process cannot handle signals.
@@ -158,13 +159,14 @@ pub fn router(
     health: Health,
     metrics: Scrape,
     stopping: watch::Receiver<bool>,
-) -> Result<Router, StartError> {
+) -> Result<Api, StartError> {
     let prefilter = Prefilter::start(config, store.clone(), stopping.clone());
     let document = document(config);
     let data = (store, topic);
     let app = App::new(config, data, health, metrics, document, prefilter, stopping)?;
     let pages = page_routes::all(&app);
-    Ok(with_middleware(app, all_groups(), pages))
+    let router = with_middleware(app.clone(), all_groups(), pages);
+    Ok(Api::with_hot_reads(router, app))
 }
 
 /// The router of a process that only consumes: health checks and metrics. Must be called in a Tokio runtime.
@@ -177,12 +179,12 @@ pub fn operational_router(
     health: Health,
     metrics: Scrape,
     stopping: watch::Receiver<bool>,
-) -> Result<Router, StartError> {
+) -> Result<Api, StartError> {
     let prefilter = Prefilter::disabled();
     let document = document(config);
     let data = (store, None);
     let app = App::new(config, data, health, metrics, document, prefilter, stopping)?;
-    Ok(with_middleware(app, operational_groups(), Vec::new()))
+    Ok(with_middleware(app, operational_groups(), Vec::new()).into())
 }
 
 fn with_middleware(

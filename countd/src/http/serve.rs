@@ -1,16 +1,18 @@
 //! Connections: accepting, TLS, timeouts and graceful shutdown.
 
+use super::hot_reads::Api;
 use super::parse_errors::ParseErrorBodies;
+use super::peer::Peer;
 use super::request_timer::RequestTimer;
 use super::tls::Tls;
 use crate::domain::config::HttpConfig;
-use axum::Router;
 use axum::body::Body;
 use axum::http::{HeaderValue, Request, header};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
+use std::convert::Infallible;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
@@ -22,7 +24,6 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_io_timeout::TimeoutStream;
-use tower::ServiceExt;
 
 /// The read buffer of a connection, in bytes. The headers of a request must fit.
 const READ_BUFFER: usize = 128 * 1024;
@@ -32,17 +33,13 @@ const SHUTDOWN_LINGER: Duration = Duration::from_secs(2);
 /// How long connections are accepted after shutdown begins. Those in the kernel's backlog may have sent a request.
 const ACCEPT_BACKLOG: Duration = Duration::from_millis(10);
 
-/// The address of the peer of a connection.
-#[derive(Clone, Copy, Debug)]
-pub struct Peer(pub SocketAddr);
-
 /// Serves until `stop` completes, then finishes the requests in progress.
 ///
 /// A connection is closed if it is idle for `http.keep_alive_seconds` or sends incomplete headers for `http.header_timeout_ms`, or if the client
 /// reads nothing of a response for `http.timeout_ms`. At most `http.max_connections` are open; further ones wait to be accepted.
 pub async fn serve(
     listener: TcpListener,
-    router: Router,
+    api: Api,
     limits: &HttpConfig,
     tls: Option<Arc<Tls>>,
     stop: impl Future<Output = ()> + Send + 'static,
@@ -54,7 +51,7 @@ pub async fn serve(
     let (stop_all, stopping) = watch::channel(false);
     let connections = Connections {
         server,
-        router,
+        api,
         tls,
         header_timeout: limits.header_timeout(),
         keep_alive: limits.keep_alive(),
@@ -88,7 +85,7 @@ pub async fn serve(
 #[derive(Clone)]
 struct Connections {
     server: http1::Builder,
-    router: Router,
+    api: Api,
     tls: Option<Arc<Tls>>,
     header_timeout: Duration,
     keep_alive: Duration,
@@ -147,18 +144,18 @@ impl Connections {
     where
         S: AsyncRead + AsyncWrite + Send + 'static,
     {
-        let (router, stopping) = (self.router, self.stopping.clone());
+        let (api, stopping) = (self.api, self.stopping.clone());
         let service = service_fn(move |request: Request<Incoming>| {
             let mut request = request.map(Body::new);
             request.extensions_mut().insert(Peer(peer));
-            let (response, stopping) = (router.clone().oneshot(request), stopping.clone());
+            let (response, stopping) = (api.respond(request), stopping.clone());
             async move {
                 let mut response = response.await?;
                 if *stopping.borrow() {
                     let close = HeaderValue::from_static("close");
                     response.headers_mut().insert(header::CONNECTION, close);
                 }
-                Ok::<_, std::convert::Infallible>(response)
+                Ok::<_, Infallible>(response)
             }
         });
         // Without a write timeout, a client that reads no responses would keep its slot forever.

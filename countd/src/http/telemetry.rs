@@ -2,11 +2,11 @@
 
 use crate::domain::ids::Id;
 use crate::trace::Span;
-use axum::extract::{MatchedPath, Request};
+use axum::extract::Request;
 use axum::http::{Method, StatusCode};
+use hashbrown::HashMap;
 use metrics::{Counter, Histogram};
 use std::cell::RefCell;
-use std::collections::HashMap;
 use std::sync::Arc;
 
 /// The header of the request ID.
@@ -91,15 +91,20 @@ fn trace_of_parent(text: &str) -> Option<&str> {
 }
 
 /// Sets the attributes of the span of a request, in the conventions of OpenTelemetry. To be called before its handlers.
-pub fn describe_request(span: &Span, request: &Request, ids: &RequestIds, is_tls: bool) {
+pub fn describe_request(
+    span: &Span,
+    (request, route): (&Request, Option<&str>),
+    ids: &RequestIds,
+    is_tls: bool,
+) {
     if !span.is_sampled() {
         return;
     }
     let method = known_method(request.method());
-    match request.extensions().get::<MatchedPath>() {
+    match route {
         Some(route) => {
-            span.rename(format!("{method} {}", route.as_str()));
-            span.set("http.route", route.as_str().to_owned());
+            span.rename(format!("{method} {route}"));
+            span.set("http.route", route.to_owned());
         }
         None => span.rename(method.to_owned()),
     }
@@ -164,12 +169,7 @@ thread_local! {
 /// Records a request.
 pub fn record(path: &str, method: &'static str, status: u16, seconds: f64) {
     PATHS.with_borrow_mut(|paths| {
-        if !paths.contains_key(path) {
-            paths.insert(path.to_owned(), PathMetrics::new());
-        }
-        let Some(metrics) = paths.get_mut(path) else {
-            return;
-        };
+        let metrics = paths.entry_ref(path).or_default();
         let metrics = metrics.entry((method, status));
         let metrics = metrics.or_insert_with(|| RequestMetrics::new(path, method, status));
         metrics.count.increment(1);

@@ -14,8 +14,8 @@ use std::sync::LazyLock;
 pub(super) static INSPECT: LazyLock<LoadedScript> =
     LazyLock::new(|| LoadedScript::new(include_str!("../lua/log_inspect.lua")));
 
-/// The maximum number of logs per script call. The script blocks the server.
-const MAX_LOGS_PER_CALL: usize = 128;
+/// The number of logs that are inspected at a time. Until a script ends, the server answers nothing else: for about 25 µs for each log.
+const LOGS_AT_A_TIME: usize = 16;
 /// The number of characters of an invalid value that an error message quotes.
 const QUOTED_CHARS: usize = 40;
 
@@ -180,7 +180,7 @@ pub struct LogTotals {
     pub problems: Vec<(Partition, String)>,
 }
 
-/// The totals of all logs. One script for each 128 partitions, in a cluster one for each.
+/// The totals of all logs. One script for each 16 partitions, in a cluster one for each.
 ///
 /// # Errors
 /// Redis failed.
@@ -220,24 +220,27 @@ async fn inspect_node(
     partitions: &[Partition],
 ) -> Result<Vec<PartitionState>, StoreError> {
     let keys = store.keys();
-    let per_call = if keys.tagged() { 1 } else { MAX_LOGS_PER_CALL };
-    let chunks = partitions.chunks(per_call);
-    let calls = chunks.clone().map(|chunk| {
-        let mut call_keys = vec![keys.position(chunk[0]), keys.dead(chunk[0])];
-        for partition in chunk {
-            call_keys.push(keys.log(*partition));
-            call_keys.extend(keys.tagged().then(|| keys.outbox(*partition)));
-        }
-        let mut call = RedisCall::script(&INSPECT, &call_keys);
-        call.cmd.arg(u8::from(keys.tagged())).arg(chunk);
-        call
-    });
-    let replies = send_reads(store, &calls.collect::<Vec<_>>()).await?;
+    let per_call = if keys.tagged() { 1 } else { LOGS_AT_A_TIME };
     let mut states = Vec::with_capacity(partitions.len());
-    for (chunk, reply) in chunks.zip(replies) {
-        let texts = Vec::<Vec<u8>>::from_redis_value(reply?);
-        let texts = texts.map_err(|error| StoreError::Unexpected(error.to_string()))?;
-        states.extend(decode(keys, chunk, &texts)?);
+    // One after the other: the server executes all calls of a pipeline before it answers other clients.
+    for some in partitions.chunks(LOGS_AT_A_TIME) {
+        let chunks = some.chunks(per_call);
+        let calls = chunks.clone().map(|chunk| {
+            let mut call_keys = vec![keys.position(chunk[0]), keys.dead(chunk[0])];
+            for partition in chunk {
+                call_keys.push(keys.log(*partition));
+                call_keys.extend(keys.tagged().then(|| keys.outbox(*partition)));
+            }
+            let mut call = RedisCall::script(&INSPECT, &call_keys);
+            call.cmd.arg(u8::from(keys.tagged())).arg(chunk);
+            call
+        });
+        let replies = send_reads(store, &calls.collect::<Vec<_>>()).await?;
+        for (chunk, reply) in chunks.zip(replies) {
+            let texts = Vec::<Vec<u8>>::from_redis_value(reply?);
+            let texts = texts.map_err(|error| StoreError::Unexpected(error.to_string()))?;
+            states.extend(decode(keys, chunk, &texts)?);
+        }
     }
     Ok(states)
 }

@@ -2,7 +2,7 @@
 //! is told of a backlog, although nothing consumes.
 //!
 //! A process collects at an interval (`monitor.interval_seconds`), not at each scrape, so the load on Redis does not depend on the number of
-//! scrapers. A collection is an `INFO` for each node, a script for each 128 partitions (in a cluster for each partition), two `ZRANGE`, and two commands for
+//! scrapers. A collection is an `INFO` for each node, a script for each 16 partitions (in a cluster for each partition), two `ZRANGE`, and two commands for
 //! each audit.
 //!
 //! The samples are not kept by the recorder of the other metrics: counters of Redis start again at 0 when it restarts, and nodes leave a cluster.

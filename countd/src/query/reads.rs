@@ -126,11 +126,15 @@ impl Queries {
         let Some(fields) = self.hot.cached(entity, schema.len()) else {
             return Ok(None);
         };
-        self.hot.record_reads(std::slice::from_ref(entity));
         let new = schema.sorted_new();
         let new = new.filter(|(_, percent)| is_of_percent(&entity.eid, *percent));
         let selected = new.map_or(schema.sorted(), |(names, _)| names);
         Ok(Some(CachedCounts::new(selected, fields)))
+    }
+
+    /// Counts a read of an entity whose counters were [cached](Self::cached_counters), so that it stays hot.
+    pub fn record_cached_read(&self, entity: &Entity) {
+        self.hot.record_reads(std::slice::from_ref(entity));
     }
 
     /// Where counters are now.

@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::os::fd::{AsFd, BorrowedFd};
 
 use crate::driver::connection::connect;
 use crate::error::Result;
@@ -22,6 +23,12 @@ pub fn post(path: &str, body: &str) -> Vec<u8> {
 /// Encodes a GET request.
 pub fn get(path: &str) -> Vec<u8> {
     format!("GET {path} HTTP/1.1\r\nHost: b\r\n\r\n").into_bytes()
+}
+
+impl AsFd for Http {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
+    }
 }
 
 impl Http {
@@ -50,21 +57,29 @@ impl Http {
         Ok(false)
     }
 
+    /// Sends a request without waiting for its response.
+    pub fn start(&mut self, request: &[u8]) -> Result<()> {
+        self.buffer.clear();
+        Ok(self.stream.write_all(request)?)
+    }
+
+    /// Reads once. Returns whether the response to the [started](Self::start) request is complete. Fails unless the status is 200 and the body
+    /// reports no error.
+    pub fn receive(&mut self) -> Result<bool> {
+        match self.read()? {
+            Some(head) => self.body(head).map(|_| true),
+            None => Ok(false),
+        }
+    }
+
     /// Sends a request and reads the response. Returns the length of its head.
     fn exchange(&mut self, request: &[u8]) -> Result<usize> {
-        self.stream.write_all(request)?;
-        self.buffer.clear();
-        let (head, length) = loop {
-            self.read()?;
-            if let Some(end) = find(&self.buffer, b"\r\n\r\n") {
-                let head = std::str::from_utf8(&self.buffer[..end])?;
-                break (end + 4, content_length(head)?);
+        self.start(request)?;
+        loop {
+            if let Some(head) = self.read()? {
+                return Ok(head);
             }
-        };
-        while self.buffer.len() < head + length {
-            self.read()?;
         }
-        Ok(head)
     }
 
     /// The body of the response after its head. Fails unless the status is 200 and the body reports no error.
@@ -78,15 +93,19 @@ impl Http {
         Ok(body)
     }
 
-    fn read(&mut self) -> Result<()> {
+    /// Reads once. Returns the length of the head when the response is complete.
+    fn read(&mut self) -> Result<Option<usize>> {
         let mut chunk = [0; 64 * 1024];
         match self.stream.read(&mut chunk)? {
-            0 => Err("countd closed the connection".into()),
-            n => {
-                self.buffer.extend_from_slice(&chunk[..n]);
-                Ok(())
-            }
+            0 => return Err("countd closed the connection".into()),
+            n => self.buffer.extend_from_slice(&chunk[..n]),
         }
+        let Some(end) = find(&self.buffer, b"\r\n\r\n") else {
+            return Ok(None);
+        };
+        let head = end + 4;
+        let length = content_length(std::str::from_utf8(&self.buffer[..end])?)?;
+        Ok((self.buffer.len() >= head + length).then_some(head))
     }
 }
 

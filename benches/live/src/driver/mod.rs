@@ -8,6 +8,7 @@ pub mod control;
 pub mod countd;
 pub mod cpu;
 pub mod http;
+pub mod idle;
 pub mod kafka;
 pub mod perf_test;
 pub mod postgres;

@@ -1,7 +1,10 @@
 //! The section on countd.
 
 use crate::driver::countd::Storage;
-use crate::measure::countd::results::{ConsumerRates, CountdResults, RequestKind, RequestRate};
+use crate::measure::countd::results::{
+    Alone, ConsumerRates, CountdResults, Cpu, Few, RequestKind, RequestRate,
+};
+use crate::measure::countd::sparse::{ALONE, RATES};
 use crate::measure::stats::Spread;
 use crate::report::check::{Check, Threshold};
 use crate::report::figures::Figures;
@@ -83,6 +86,7 @@ pub fn section(results: &CountdResults, scale: &CountdScale) -> Section {
     figures.add("countd.visible-p50-ms", p50, 0);
     figures.add("countd.visible-p99-ms", p99, 0);
     figures.add("countd.event-bytes", EVENT_BYTES, 0);
+    let sparse = sparse_costs(results, &mut figures);
     Section {
         title: TITLE.into(),
         body: format!(
@@ -94,9 +98,9 @@ pub fn section(results: &CountdResults, scale: &CountdScale) -> Section {
              write commands that the server executed meanwhile, those of scripts included. Counters are stored as rows of \
              tables, the default, or as objects (`storage = \"object\"`); both take turns. *By day* is the same with `daily = true`.\n\n{consumer}\n\
              Requests go to `countd all` over connections with one request in flight each, and share its core; what they append \
-             is counted at the same time by the same process. Reads use the counters of a million entities. The limit of users is off.\n\n{requests}\n\
+             is counted at the same time by the same process. The CPU times include all of that. Each like is sent once. Reads use the counters of a million entities. The limit of users is off.\n\n{requests}\n\
              From sending a read to seeing its count, while two connections send reads of 1,000 hot notes without pause: \
-             p50 {p50:.0} ms, p99 {p99:.0} ms ({} probes).\n",
+             p50 {p50:.0} ms, p99 {p99:.0} ms ({} probes).\n\n{sparse}",
             scale.repeats,
             scale.events,
             results.visibility_seconds.len()
@@ -191,6 +195,7 @@ fn request_table(results: &CountdResults, figures: &mut Figures) -> String {
         "",
         "per second",
         "quartiles",
+        "client CPU, ns each",
         "countd CPU, ns each",
         "server CPU, ns each",
     ]);
@@ -209,11 +214,14 @@ fn request_table(results: &CountdResults, figures: &mut Figures) -> String {
             label.to_string(),
             format!("{:.0}", rate.median()),
             format!("{:.0} .. {:.0}", rate.low(), rate.high()),
+            nanoseconds(results.rate(kind, |r| r.client_cpu)),
             nanoseconds(results.rate(kind, |r| r.countd_cpu)),
             nanoseconds(results.rate(kind, |r| r.server_cpu)),
         ]);
         figures.add(format!("countd.{name}"), rate.median(), 0);
         let name = cost_name("countd.", name);
+        let client = results.rate(kind, |r| r.client_cpu).median();
+        figures.add(format!("{name}-client-ns"), client * 1e9, 0);
         let costs = [
             results.rate(kind, |r| r.countd_cpu).median(),
             results.rate(kind, |r| r.server_cpu).median(),
@@ -229,17 +237,108 @@ fn request_table(results: &CountdResults, figures: &mut Figures) -> String {
         format!("{label}, stored as objects"),
         format!("{:.0}", rate.median()),
         format!("{:.0} .. {:.0}", rate.low(), rate.high()),
+        format!("{:.0}", objects(|r| r.client_cpu).median() * 1e9),
         format!("{:.0}", objects(|r| r.countd_cpu).median() * 1e9),
         format!("{:.0}", objects(|r| r.server_cpu).median() * 1e9),
     ]);
     figures.add(format!("countd.object.{name}"), rate.median(), 0);
     let name = cost_name("countd.object.", name);
+    let client = objects(|r| r.client_cpu).median();
+    figures.add(format!("{name}-client-ns"), client * 1e9, 0);
     let costs = [
         objects(|r| r.countd_cpu).median(),
         objects(|r| r.server_cpu).median(),
     ];
     add_costs(figures, |part| format!("{name}-{part}-ns"), costs);
     table.finish()
+}
+
+/// The costs when few actions come.
+fn sparse_costs(results: &CountdResults, figures: &mut Figures) -> String {
+    let median = |value: fn(&Few) -> Cpu| {
+        let part = |part: fn(Cpu) -> f64| {
+            Spread::of(results.few.iter().map(|few| part(value(few)))).median()
+        };
+        // Noise can make the intercept of a line negative.
+        [part(|cpu| cpu.countd), part(|cpu| cpu.server)].map(|seconds| seconds.max(0.0))
+    };
+    let mut table = Table::new(&[
+        "",
+        "countd CPU, ns per action",
+        "server CPU, ns per action",
+        "countd CPU, ns per second",
+        "server CPU, ns per second",
+    ]);
+    let mut row = |label: &str, name: &str, action: Option<[f64; 2]>, second: [f64; 2]| {
+        let actions = match action {
+            Some(action) => {
+                add_costs(
+                    figures,
+                    |part| format!("countd.{name}.{part}-ns-per-action"),
+                    action,
+                );
+                action.map(|seconds| format!("{:.0}", seconds * 1e9))
+            }
+            None => [String::new(), String::new()],
+        };
+        add_costs(
+            figures,
+            |part| format!("countd.{name}.{part}-ns-per-second"),
+            second,
+        );
+        let [countd, server] = second.map(|seconds| format!("{:.0}", seconds * 1e9));
+        table.row(&[
+            label.to_owned(),
+            actions[0].clone(),
+            actions[1].clone(),
+            countd,
+            server,
+        ]);
+    };
+    row(
+        "reads",
+        "sparse-reads",
+        Some(median(|few| few.reads.action)),
+        median(|few| few.reads.second),
+    );
+    row(
+        "likes",
+        "sparse-likes",
+        Some(median(|few| few.likes.action)),
+        median(|few| few.likes.second),
+    );
+    row("none", "idle", None, median(|few| few.idle));
+    let mut alone = |name: &str, of: fn(&Few) -> Alone| {
+        let part = |part: fn(Alone) -> f64| {
+            let found = Spread::of(results.few.iter().map(|few| part(of(few)))).median();
+            found.max(0.0)
+        };
+        let costs = [
+            part(|alone| alone.cpu.countd),
+            part(|alone| alone.cpu.server),
+        ];
+        add_costs(
+            figures,
+            |part| format!("countd.{name}.{part}-ns-per-request"),
+            costs,
+        );
+        let p50 = part(|alone| alone.p50) * 1e6;
+        figures.add(format!("countd.{name}.p50-us"), p50, 0);
+        let [countd, server] = costs.map(|seconds| seconds * 1e9);
+        format!(
+            "{countd:.0} ns of countd and {server:.0} ns of the server, and {p50:.0} µs until its response (median, without the client)"
+        )
+    };
+    let reads = alone("alone-reads", |few| few.alone_reads);
+    let likes = alone("alone-likes", |few| few.alone_likes);
+    let [few, many] = RATES;
+    format!(
+        "Few actions, {few} and {many} per second, in requests of 5 ms each, to `countd all`: most have a partition of their own in each commit, \
+         and all partitions are polled for them. Two rates give the cost of an action and that of a second.\n\n{}\n\
+         If {ALONE:.0} requests come in a second at random times, most come alone: countd and the server wait for each, and find their caches cold. \
+         Then `GET /counter` takes {reads}, and `POST /action/like` takes {likes}, without what the table has.\n",
+        table.finish()
+    )
 }
 
 /// Hot keys with counts by day, against the same without.
@@ -383,6 +482,7 @@ fn checks(results: &CountdResults) -> Vec<Check> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::measure::countd::results::Sparse;
     use crate::workload::scale::Scale;
 
     #[test]
@@ -398,6 +498,7 @@ mod tests {
         let rate = |kind, storage| {
             let rate = RequestRate {
                 per_second: 200_000.0,
+                client_cpu: 1e-6,
                 countd_cpu: 1e-6,
                 server_cpu: 1e-6,
             };
@@ -411,6 +512,24 @@ mod tests {
             RequestKind::Single,
             RequestKind::Bare,
         ];
+        let few = || {
+            let cpu = Cpu {
+                countd: 1e-6,
+                server: 2e-6,
+            };
+            let alone = Alone { cpu, p50: 1e-4 };
+            let sparse = Sparse {
+                action: cpu,
+                second: cpu,
+            };
+            Few {
+                reads: sparse,
+                likes: sparse,
+                idle: cpu,
+                alone_reads: alone,
+                alone_likes: alone,
+            }
+        };
         let results = CountdResults {
             consumer: Storage::ALL
                 .into_iter()
@@ -424,6 +543,7 @@ mod tests {
                 .flat_map(|storage| kinds.map(|kind| rate(kind, storage)))
                 .collect(),
             visibility_seconds: vec![0.4, 0.5],
+            few: vec![few()],
         };
         let section = section(&results, &Scale::full().countd);
         let met: Vec<_> = section.checks.iter().filter_map(Check::met).collect();
@@ -440,6 +560,9 @@ mod tests {
             "hot.daily.redis-ns-per-event",
             "like-actions-countd-ns",
             "object.batch-entities-redis-ns",
+            "sparse-likes.countd-ns-per-action",
+            "idle.countd-ns-per-second",
+            "alone-likes.countd-ns-per-request",
         ] {
             assert!(
                 figures.contains(&format!("\"countd.{name}\": 1000")),

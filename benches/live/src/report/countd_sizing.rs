@@ -52,9 +52,10 @@ fn error(compared: Compared) -> f64 {
 pub fn section(results: &[Measured]) -> Section {
     let mut table = Table::new(&[
         "",
-        "of the highest rate",
+        "of the capacity",
         "requests /s",
-        "countd and client, µs of CPU each: measured, model",
+        "client, µs of CPU each",
+        "countd, µs of CPU each: measured, model",
         "Redis, µs of CPU each",
         "p50, µs",
         "p99, µs",
@@ -69,7 +70,10 @@ pub fn section(results: &[Measured]) -> Section {
             if chosen.is_empty() {
                 continue;
             }
-            let rate = Spread::of(chosen.iter().map(|one| one.per_second)).median();
+            let median = |value: fn(&Measured) -> f64| {
+                Spread::of(chosen.iter().map(|one| value(one))).median()
+            };
+            let (rate, client) = (median(|one| one.per_second), median(|one| one.client_cpu));
             let cell = |value: Value, decimals: usize| {
                 let compared = medians(&chosen, value);
                 let number = |seconds: f64| format!("{:.decimals$}", seconds * 1e6);
@@ -80,6 +84,7 @@ pub fn section(results: &[Measured]) -> Section {
                 label(load).to_owned(),
                 format!("{:.0} %", level * 100.0),
                 format!("{rate:.0}"),
+                format!("{:.1}", client * 1e6),
                 cell(CPU[0], 1),
                 cell(CPU[1], 1),
                 cell(P50, 0),
@@ -105,9 +110,10 @@ pub fn section(results: &[Measured]) -> Section {
     Section {
         title: TITLE.into(),
         body: format!(
-            "Open-loop load: requests arrive as a Poisson process, at shares of the maximum throughput of closed-loop clients. Latency is the time from the \
-             arrival to the reply, so it includes waiting for the client. countd and the client share a core, and the model adds up both. Reconciliation, \
-             which the model leaves out, is off. The model predicts from the figures with which countd was built. Cells have the measured value and that \
+            "Open-loop load: requests arrive as a Poisson process, at shares of what a core could do if each request cost as much as one that comes \
+             alone. Latency is the time from the arrival to the reply. One core runs Redis, the other `countd all` and the client, which sends and reads \
+             before countd runs; what it uses of the core is measured, and the model adds it to each request. Reconciliation, which the model leaves out, is \
+             off. The model predicts from the figures with which countd was built. Cells have the measured value and that \
              of the model.\n\n{}\nThe largest differences are {cpu:.0} % of the CPU time, {p50:.0} % of the median and {p99:.0} % of the 99th percentile \
              ({OVERLOADED:.0} %: the model calls the load too high).\n",
             table.finish(),
@@ -129,8 +135,9 @@ mod tests {
         };
         let one = |load, p99| Measured {
             load,
-            level: 0.2,
+            level: LEVELS[0],
             per_second: 1_000.0,
+            client_cpu: 30e-6,
             countd_cpu: compared(20e-6, 18e-6),
             redis_cpu: compared(10e-6, 8e-6),
             p50: compared(100e-6, 100e-6),
@@ -155,7 +162,7 @@ mod tests {
         assert!(
             found
                 .body
-                .contains("| 20.0, 18.0 | 10.0, 8.0 | 100, 100 | 1000, 1500 |"),
+                .contains("| 30.0 | 20.0, 18.0 | 10.0, 8.0 | 100, 100 | 1000, 1500 |"),
             "{}",
             found.body
         );

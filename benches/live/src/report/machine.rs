@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use crate::driver::idle;
 use crate::driver::programs::Programs;
 use crate::driver::server;
 use crate::error::Result;
@@ -44,6 +45,7 @@ impl Machine {
                 "huge pages",
                 first_line("/sys/kernel/mm/transparent_hugepage/enabled"),
             ),
+            ("idle cores", idle::describe()),
             ("server", server::version(&programs.server)?),
             (
                 "module",
@@ -97,10 +99,13 @@ impl Machine {
         let warning = self
             .warning()
             .map_or(String::new(), |text| format!(" {text}"));
+        let server = fact("server");
+        let server = server.split(" sha=").next().unwrap_or(server);
         format!(
-            "Measured on {} with `{command}` ({}; {}).{warning}",
+            "Measured on {} with `{command}` ({}; idle cores {}; {server}; {}).{warning}",
             fact("date"),
             fact("CPU"),
+            fact("idle cores"),
             fact("module")
         )
     }

@@ -116,9 +116,9 @@ pub struct SizeCommand {
     /// Print the load, the machines and the result as JSON, in seconds and bytes
     #[arg(long)]
     pub json: bool,
-    /// Clients run on the cores of countd, as in the benchmark that checks the model
-    #[arg(long, hide = true)]
-    pub clients_share_cores: bool,
+    /// What the client of each request uses of the cores of countd, as in the benchmark that checks the model, in microseconds
+    #[arg(long, hide = true, default_value = "0", value_parser = parse)]
+    pub client: f64,
 }
 
 /// How counters are stored.
@@ -196,7 +196,7 @@ impl SizeCommand {
             broker_disk: self.broker_disk * 1e12,
             broker_writes: self.broker_writes * 1e6,
             broker_cores: self.broker_cores as usize,
-            clients_share_cores: self.clients_share_cores,
+            client: self.client / 1e6,
         }
     }
 

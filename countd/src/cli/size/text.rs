@@ -95,7 +95,7 @@ fn write(
             share(limit.used)
         )?;
     }
-    if let Some(Limit { resource, used }) = plan.limits.first() {
+    if let Some(Limit { resource, used, .. }) = plan.limits.first() {
         let what = match *used > 1.0 {
             true => "too little",
             false => "breaks first",

@@ -133,7 +133,7 @@ impl Sources {
         }
     }
 
-    /// Reads a sample: `INFO` of each node, a script for each 128 partitions (in a cluster for each partition), `XREVRANGE` on the audit, a few
+    /// Reads a sample: `INFO` of each node, a script for each 16 partitions (in a cluster for each partition), `XREVRANGE` on the audit, a few
     /// small commands, and two requests to the countd if there is one.
     pub async fn sample(&self) -> Sample {
         let now = SystemTime::now().duration_since(UNIX_EPOCH);

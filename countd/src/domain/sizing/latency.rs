@@ -91,16 +91,24 @@ fn topic_confirmation(measured: [f64; 2], workload: &Workload, machines: &Machin
 
 /// The service times, the round trip, and the waiting times at countd and at the slowest of the masters.
 fn percentiles(stations: &Stations, request: Request, machines: &Machines) -> Option<Percentiles> {
-    let countd = stations.countd.wait()?;
-    let (constant, redis) = match request.calls > 0.0 {
-        true => {
-            let (longest, wait) = stations.redis.wait()?.longest_of(request.calls);
-            (longest + request.redis + machines.round_trip, wait)
+    let countd = &stations.countd;
+    let [for_requests, for_background] = countd.wait()?;
+    // How likely it is that countd and Redis have to wake up for it.
+    let mut idle = countd.idle_share();
+    let mut service = request.countd + machines.client;
+    let mut waits = [for_requests, for_background, Wait::NONE, Wait::NONE];
+    if request.calls > 0.0 {
+        let redis = &stations.redis;
+        service += request.redis + machines.round_trip;
+        idle = (idle + redis.idle_share()) / 2.0;
+        for (wait, of_one) in waits.iter_mut().skip(2).zip(redis.wait()?) {
+            let (longest, after) = of_one.longest_of(request.calls);
+            service += longest;
+            *wait = after;
         }
-        false => (0.0, Wait::NONE),
-    };
-    let at =
-        |share| (request.countd + constant + quantile([countd, redis, Wait::NONE], share)) * 1e3;
+    }
+    service += request.alone_latency * idle;
+    let at = |share| (service + quantile(waits, share)) * 1e3;
     Some(Percentiles {
         p50: at(0.5),
         p99: at(0.99),
@@ -117,12 +125,7 @@ mod tests {
 
     fn stations(per_second: f64) -> Stations {
         let request = Request::for_test(100e-6, 100e-6, 1.0);
-        let jobs = || {
-            [Jobs {
-                per_second,
-                seconds: 100e-6,
-            }]
-        };
+        let jobs = || [Jobs::new(per_second, 100e-6)];
         Stations {
             redis: Station::new(1, jobs()),
             hot: 0.0,
@@ -138,6 +141,20 @@ mod tests {
         let latency = percentiles(&stations(0.0), stations(0.0).read, &machines()).expect("stable");
         assert!((latency.p99 - 0.4).abs() < 1e-9, "{latency:?}");
         assert_eq!(latency.p50, latency.p99);
+    }
+
+    #[test]
+    fn requests_that_come_alone_take_longer() {
+        let of = |per_second: f64| {
+            let mut request = stations(per_second).read;
+            request.alone_latency = 1e-3;
+            let found = percentiles(&stations(per_second), request, &machines());
+            found.expect("stable").p50
+        };
+        assert!((of(0.0) - 1.4).abs() < 1e-9);
+        // Half of the requests find countd busy, and half Redis.
+        let busy = percentiles(&stations(5_000.0), stations(0.0).read, &machines());
+        assert!((of(5_000.0) - busy.expect("stable").p50 - 0.5).abs() < 1e-9);
     }
 
     #[test]

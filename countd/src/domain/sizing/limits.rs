@@ -64,12 +64,14 @@ pub struct Limit {
     pub resource: Resource,
     /// The share that is used; above 1 if there is too little.
     pub used: f64,
+    /// The part of it that does not grow with the load.
+    pub constant: f64,
 }
 
 impl Limit {
-    /// How many times the load (for memory: the data) can be.
+    /// How many times the load (for memory: the data) can be. It can be a little more: of more events, more share a partition in a commit.
     pub fn growth(&self) -> f64 {
-        1.0 / self.used
+        (1.0 - self.constant) / (self.used - self.constant)
     }
 }
 
@@ -140,8 +142,19 @@ pub fn limits(parts: &Parts) -> Vec<Limit> {
     let mut limits: Vec<Limit> = used
         .into_iter()
         .filter(|(_, used)| *used > 0.0)
-        .map(|(resource, used)| Limit { resource, used })
+        .map(|(resource, used)| {
+            let constant = match resource {
+                Resource::RedisCpu => stations.redis.constant_share(),
+                Resource::CountdCpu => stations.countd.constant_share(),
+                _ => 0.0,
+            };
+            Limit {
+                resource,
+                used,
+                constant,
+            }
+        })
         .collect();
-    limits.sort_by(|a, b| b.used.total_cmp(&a.used));
+    limits.sort_by(|a, b| a.growth().total_cmp(&b.growth()));
     limits
 }

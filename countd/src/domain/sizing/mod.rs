@@ -5,6 +5,7 @@
 //! times from them, and `memory`, `traffic` and `brokers` what else is used. `limits` says what is exhausted first.
 
 mod brokers;
+mod commits;
 mod cost;
 mod costs;
 mod figures;

@@ -245,6 +245,7 @@ impl Model<'_> {
                     let hot = hot.then_some(Limit {
                         resource: Resource::HotEntity,
                         used: stations.hot,
+                        constant: 0.0,
                     });
                     return Err(SizingError::TooLarge(hot.unwrap_or(limit)));
                 }

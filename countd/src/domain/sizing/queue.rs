@@ -5,7 +5,8 @@
 //! Theory with Computer Science Applications*, 1990): that of M/M/c, times `(1 + cs²) / 2`, where `cs²` is the squared coefficient of
 //! variation of the service time. With one server it is the formula of Pollaczek and Khinchine, which is exact. A job that has to wait waits an
 //! exponentially distributed time, as in heavy traffic (J. F. C. Kingman, *The single server queue in heavy traffic*, 1961). For M/M/c that is exact,
-//! too. With constant service times it overestimates the tail.
+//! too. With constant service times it overestimates the tail. Requests wait for two kinds of jobs: other requests, of which there are many and
+//! short ones, and the background, of which there are few and long ones. Each kind has a waiting time of its own, so that neither blurs the other.
 //!
 //! A request passes several parts. The sum of its waiting times has a phase-type distribution (M. F. Neuts, *Matrix-Geometric Solutions in
 //! Stochastic Models*, 1981), whose quantiles are computed without a further approximation.
@@ -15,58 +16,139 @@
 pub struct Jobs {
     /// Arrivals per second.
     pub per_second: f64,
-    /// Seconds of a core for each.
+    /// Seconds of a core for each, if there are always some.
     pub seconds: f64,
+    /// Seconds in addition if a job comes alone.
+    pub alone: f64,
+    /// Seconds that the client of each uses of the same cores.
+    pub client: f64,
+}
+
+impl Jobs {
+    /// Jobs that cost the same whether or not they come alone.
+    pub fn new(per_second: f64, seconds: f64) -> Jobs {
+        Jobs {
+            per_second,
+            seconds,
+            alone: 0.0,
+            client: 0.0,
+        }
+    }
+
+    fn busy(self, seconds: f64) -> f64 {
+        self.per_second * seconds
+    }
 }
 
 /// A part with a queue.
 #[derive(Clone, Debug)]
 pub struct Station {
     cores: usize,
-    jobs: Vec<Jobs>,
+    /// The jobs of requests.
+    requests: Vec<Jobs>,
+    /// Jobs for which requests wait. They take longer and are fewer.
+    background: Vec<Jobs>,
+    /// The cores that jobs need whatever the load is.
+    constant: f64,
 }
 
 impl Station {
     /// A part with this many cores, at least 1, and these classes of jobs.
-    pub fn new(cores: usize, jobs: impl IntoIterator<Item = Jobs>) -> Station {
+    pub fn new(cores: usize, requests: impl IntoIterator<Item = Jobs>) -> Station {
         Station {
             cores: cores.max(1),
-            jobs: jobs.into_iter().collect(),
+            requests: requests.into_iter().collect(),
+            background: Vec::new(),
+            constant: 0.0,
         }
+    }
+
+    /// The same part with jobs for which requests wait: those that grow with the load, and those that do not.
+    pub fn with_background(mut self, growing: Jobs, constant: Jobs) -> Station {
+        self.constant += constant.busy(constant.seconds);
+        self.background.extend([growing, constant]);
+        self
+    }
+
+    /// The cores that the jobs would keep busy if none came alone: their share of all is what cannot be used for more.
+    pub fn needed_cores(&self) -> f64 {
+        let jobs = self.requests.iter().chain(&self.background);
+        jobs.map(|job| job.busy(job.seconds)).sum()
     }
 
     /// The cores that the jobs keep busy.
     pub fn busy_cores(&self) -> f64 {
-        let busy = self.jobs.iter().map(|job| job.per_second * job.seconds);
-        busy.sum()
+        self.cores as f64 * (1.0 - self.idle_share()).max(self.utilization())
     }
 
-    /// The share of its cores that is busy; 1 or more if the part is overloaded.
+    /// The share of its cores that is needed; 1 or more if the part is overloaded.
     pub fn utilization(&self) -> f64 {
-        self.busy_cores() / self.cores as f64
+        self.needed_cores() / self.cores as f64
     }
 
-    /// How long a job waits; `None` if the part is overloaded, and waiting times grow without bound.
-    pub fn wait(&self) -> Option<Wait> {
-        let arrivals: f64 = self.jobs.iter().map(|job| job.per_second).sum();
-        let (busy, free) = (self.busy_cores(), self.cores as f64 - self.busy_cores());
-        if free <= 0.0 {
+    /// The part of the [utilization](Self::utilization) that does not grow with the load.
+    pub fn constant_share(&self) -> f64 {
+        self.constant / self.cores as f64
+    }
+
+    /// The share of the time in which a core is idle, which is the probability that a job comes alone.
+    ///
+    /// With it, jobs keep `needed + alone * idle` cores busy, and the idle share is what that leaves of 1.
+    pub fn idle_share(&self) -> f64 {
+        let alone: f64 = self.requests.iter().map(|job| job.busy(job.alone)).sum();
+        let free = 1.0 - self.utilization();
+        free.max(0.0) / (1.0 + alone / self.cores as f64)
+    }
+
+    /// How long a job of a request waits for other requests, and for the background; `None` if the part is overloaded, and waiting times
+    /// grow without bound.
+    ///
+    /// The mean of both together is that of Allen and Cunneen. Each class has the share of it that its second moment has.
+    pub fn wait(&self) -> Option<[Wait; 2]> {
+        let idle = self.idle_share();
+        let of_requests =
+            |job: &Jobs| (job.per_second, job.seconds + job.alone * idle + job.client);
+        let of_background = |job: &Jobs| (job.per_second, job.seconds);
+        let [requests, background] = [
+            Moments::of(self.requests.iter().map(of_requests)),
+            Moments::of(self.background.iter().map(of_background)),
+        ];
+        let (busy, cores) = (requests.busy + background.busy, self.cores as f64);
+        if busy >= cores {
             return None;
         }
         if busy <= 0.0 {
-            return Some(Wait::NONE);
+            return Some([Wait::NONE; 2]);
         }
-        let mean = busy / arrivals;
-        let squares: f64 = self
-            .jobs
-            .iter()
-            .map(|job| job.per_second * job.seconds * job.seconds)
-            .sum();
-        // 1 + cs² is E[S²] / E[S]².
-        let variation = squares / arrivals / (mean * mean);
-        Some(Wait {
-            probability: erlang_c(self.cores, busy),
-            rate: 2.0 * free / mean / variation,
+        let waiting = erlang_c(self.cores, busy);
+        let mean = |squares: f64| waiting * squares / (2.0 * busy * (cores - busy));
+        let for_requests = erlang_c(self.cores, requests.busy);
+        let for_background = (waiting - for_requests) / (1.0 - for_requests);
+        Some([
+            Wait::with_mean(for_requests, mean(requests.squares)),
+            Wait::with_mean(for_background, mean(background.squares)),
+        ])
+    }
+}
+
+/// What jobs need each second.
+struct Moments {
+    /// Seconds.
+    busy: f64,
+    /// The sum of the squares of the seconds of each.
+    squares: f64,
+}
+
+impl Moments {
+    /// Of classes, each with its arrivals per second and the seconds of a job.
+    fn of(classes: impl Iterator<Item = (f64, f64)>) -> Moments {
+        let zero = Moments {
+            busy: 0.0,
+            squares: 0.0,
+        };
+        classes.fold(zero, |sum, (per_second, seconds)| Moments {
+            busy: sum.busy + per_second * seconds,
+            squares: sum.squares + per_second * seconds * seconds,
         })
     }
 }
@@ -97,6 +179,17 @@ impl Wait {
         rate: 1.0,
     };
 
+    /// Waits with this probability and for this long on average, those included that do not wait.
+    fn with_mean(probability: f64, mean: f64) -> Wait {
+        match probability > 0.0 && mean > 0.0 {
+            true => Wait {
+                probability,
+                rate: probability / mean,
+            },
+            false => Wait::NONE,
+        }
+    }
+
     /// The mean in seconds.
     pub fn mean(self) -> f64 {
         self.probability / self.rate
@@ -119,8 +212,8 @@ impl Wait {
     }
 }
 
-/// The number of parts that a request passes at most.
-const PARTS: usize = 3;
+/// The number of waiting times of a request: for requests and for the background, at countd and at Redis.
+const PARTS: usize = 4;
 type Matrix = [[f64; PARTS]; PARTS];
 
 /// The time in seconds that the sum of independent waiting times exceeds with the probability `1 - quantile`.
@@ -132,7 +225,7 @@ pub fn quantile(waits: [Wait; PARTS], quantile: f64) -> f64 {
     if generator.exceeds(0.0) <= tail {
         return 0.0;
     }
-    // No waiting time exceeds its bound with more than a third of the probability, so neither does the sum exceed theirs.
+    // No waiting time exceeds its bound with more than a quarter of the probability, so neither does the sum exceed theirs.
     let bounds =
         waits.map(|wait| (PARTS as f64 * wait.probability / tail).max(1.0).ln() / wait.rate);
     let (mut low, mut high) = (0.0, bounds.iter().sum::<f64>());

@@ -1,14 +1,11 @@
 //! The load as jobs of the queues: the busiest master, and a machine of countd.
 
+use super::commits;
 use super::cost::Cost;
 use super::costs::Costs;
+use super::placement::PARTITIONS;
 use super::queue::{Jobs, Station};
 use super::workload::{Deployment, LogKind, Machines, Workload};
-
-/// `consumer.linger_ms`: a commit has the events of this time.
-const LINGER: f64 = 0.020;
-/// `consumer.batch`: the most events of a commit.
-const BATCH: f64 = 1_000.0;
 
 /// The queues of a deployment.
 #[derive(Clone, Debug)]
@@ -30,10 +27,14 @@ pub struct Stations {
 /// What a request needs.
 #[derive(Clone, Copy, Debug)]
 pub struct Request {
-    /// Seconds of a core of countd, and of its client if both share the cores.
+    /// Seconds of a core of countd.
     pub countd: f64,
     /// Seconds of the core of a master, for its part of the request.
     pub redis: f64,
+    /// CPU seconds in addition, at each part, if the request comes alone.
+    pub alone: Cost,
+    /// Seconds that it takes in addition if it comes alone.
+    pub alone_latency: f64,
     /// The masters that the request needs. They work at the same time.
     pub calls: f64,
     /// Seconds of a core of the client.
@@ -47,6 +48,8 @@ impl Request {
         Request {
             countd,
             redis,
+            alone: Cost::default(),
+            alone_latency: 0.0,
             calls,
             client: 0.0,
         }
@@ -73,7 +76,7 @@ impl Items {
     }
 
     /// The calls of a master that has a share of the items.
-    fn jobs(&self, share: f64, call: f64) -> Jobs {
+    fn jobs(&self, share: f64, (call, alone): (f64, f64)) -> Jobs {
         let touched = self.touch(share);
         let per_call = if touched > 0.0 {
             self.each * share / touched
@@ -81,8 +84,8 @@ impl Items {
             0.0
         };
         Jobs {
-            per_second: self.requests * touched,
-            seconds: call + per_call * self.cost,
+            alone,
+            ..Jobs::new(self.requests * touched, call + per_call * self.cost)
         }
     }
 
@@ -95,6 +98,8 @@ impl Items {
 /// The share of a load that concerns the busiest master, and the share that concerns the hottest entity.
 #[derive(Clone, Copy)]
 struct Shares {
+    /// The share of partitions.
+    partitions: f64,
     busiest: f64,
     hot: f64,
 }
@@ -103,6 +108,7 @@ impl Shares {
     /// The hottest entity is on the busiest master: the worst case. `partitions` is the share of partitions that this master has.
     fn new(hot: f64, partitions: f64) -> Shares {
         Shares {
+            partitions,
             busiest: hot + (1.0 - hot) * partitions,
             hot,
         }
@@ -113,7 +119,60 @@ impl Shares {
         Shares {
             busiest: self.busiest - self.hot,
             hot: 0.0,
+            ..self
         }
+    }
+
+    /// The hottest entity alone, which has one partition.
+    fn only_hot(self) -> Shares {
+        Shares {
+            partitions: 1.0 / PARTITIONS as f64,
+            busiest: self.hot,
+            hot: self.hot,
+        }
+    }
+}
+
+/// The actions that are counted.
+struct Actions {
+    /// Facts per second.
+    facts: f64,
+    /// Repeatable events per second.
+    events: f64,
+}
+
+impl Actions {
+    fn new(workload: &Workload) -> Actions {
+        Actions {
+            facts: workload.actions * workload.once,
+            events: workload.repeatable(),
+        }
+    }
+
+    /// The commits and polls of a share of the actions, at a `part`. Polls do not grow with the actions, unless there are very few.
+    fn background(&self, costs: &Costs, shares: Shares, part: fn(Cost) -> f64) -> (Jobs, Jobs) {
+        let hot = self.events * shares.hot;
+        let [facts, events] = [self.facts, self.events].map(|actions| actions * shares.busiest);
+        let counted = costs
+            .count_hot
+            .times(hot)
+            .plus(costs.count.times(events - hot));
+        let partitions =
+            |events: f64, cost: Cost| cost.times(commits::partitions(events, shares.partitions));
+        let commits = counted
+            .plus(partitions(events, costs.partition))
+            .plus(partitions(facts, costs.partition_of_facts));
+        // Both kinds share the polls.
+        let more = |events: f64, second: Cost| {
+            let in_all = events / shares.partitions.max(f64::MIN_POSITIVE);
+            second.without(costs.idle).times(commits::busy_time(in_all))
+        };
+        let more = more(events, costs.second).map(more(facts, costs.second_of_facts), f64::max);
+        let polls = costs.idle.plus(more).times(shares.partitions);
+        (
+            commits::jobs(part(commits), facts + events),
+            commits::polls(part(polls)),
+        )
     }
 }
 
@@ -133,50 +192,48 @@ impl Stations {
             false => of_actions,
         };
         let (reads, lines) = (entities(workload, costs), lines(workload, costs));
-        let (call, events) = (costs.request.redis, workload.repeatable());
-        let count = |of_hot: f64, part: fn(Cost) -> f64| {
-            of_hot * part(costs.count_hot) + (1.0 - of_hot) * part(costs.count)
-        };
-        let on_master = |reads_share: f64, share: f64| {
-            let of_hot = (of_actions.hot / share.max(f64::MIN_POSITIVE)).min(1.0);
-            let commits = commits(events * share, count(of_hot, |cost| cost.redis));
-            Station::new(
-                1,
-                [
-                    reads.jobs(reads_share, call),
-                    lines.jobs(share, call),
-                    commits,
-                ],
-            )
+        let call = costs.request.redis;
+        let actions = Actions::new(workload);
+        let on_master = |reads_share: f64, partitions: Shares| {
+            let requests = [
+                reads.jobs(reads_share, (call, costs.alone.redis)),
+                lines.jobs(partitions.busiest, (call, costs.alone_write.redis)),
+            ];
+            let (commits, polls) = actions.background(costs, partitions, |cost| cost.redis);
+            Station::new(1, requests).with_background(commits, polls)
         };
         let read = request(
-            (costs, machines),
+            (costs, costs.alone, costs.alone_latency),
             (&reads, masters),
             costs.entity.times(workload.page),
         );
         let line = costs.fact.times(workload.once);
         let line = line.plus(costs.append.times(1.0 - workload.once));
         let write = request(
-            (costs, machines),
+            (costs, costs.alone_write, costs.alone_write_latency),
             (&lines, masters),
             line.times(workload.lines),
         );
         let on_node = |requests: f64, request: Request| Jobs {
             per_second: requests / nodes,
             seconds: request.countd,
+            alone: request.alone.countd,
+            client: machines.client,
         };
-        let counted = count(workload.hot_share, |cost| cost.countd);
+        let node = Shares {
+            partitions: 1.0 / nodes,
+            busiest: 1.0 / nodes,
+            hot: workload.hot_share / nodes,
+        };
+        let requests = [
+            on_node(reads.requests, read),
+            on_node(lines.requests, write),
+        ];
+        let (commits, polls) = actions.background(costs, node, |cost| cost.countd);
         Stations {
-            redis: on_master(of_reads.busiest, of_actions.busiest),
-            hot: on_master(of_reads.hot, of_actions.hot).busy_cores(),
-            countd: Station::new(
-                machines.cores,
-                [
-                    on_node(reads.requests, read),
-                    on_node(lines.requests, write),
-                    commits(events / nodes, counted),
-                ],
-            ),
+            redis: on_master(of_reads.busiest, of_actions),
+            hot: on_master(of_reads.hot, of_actions.only_hot()).needed_cores(),
+            countd: Station::new(machines.cores, requests).with_background(commits, polls),
             clients: reads.requests * read.client + lines.requests * write.client,
             read,
             write,
@@ -210,34 +267,22 @@ fn lines(workload: &Workload, costs: &Costs) -> Items {
 
 /// A request: what it costs without its items, the calls of more masters than one, and its items, which cost `all_items`.
 fn request(
-    (costs, machines): (&Costs, &Machines),
+    (costs, alone, alone_latency): (&Costs, Cost, f64),
     (items, masters): (&Items, usize),
     all_items: Cost,
 ) -> Request {
     let calls = items.calls(masters);
     let more = costs.call.times((calls - 1.0).max(0.0));
     let all = costs.request.plus(more).plus(all_items);
-    let on_core = if machines.clients_share_cores {
-        all.client
-    } else {
-        0.0
-    };
     Request {
-        countd: all.countd + on_core,
+        countd: all.countd,
         redis: items
-            .jobs(1.0 / masters as f64, costs.request.redis)
+            .jobs(1.0 / masters as f64, (costs.request.redis, 0.0))
             .seconds,
+        alone,
+        alone_latency,
         calls,
         client: all.client,
-    }
-}
-
-/// The commits of events.
-fn commits(events: f64, each: f64) -> Jobs {
-    let size = (events * LINGER).clamp(1.0, BATCH);
-    Jobs {
-        per_second: events / size,
-        seconds: size * each,
     }
 }
 

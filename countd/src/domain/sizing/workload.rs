@@ -103,8 +103,8 @@ pub struct Machines {
     pub broker_writes: f64,
     /// Cores of a broker. They limit nothing unless the CPU time of brokers was measured.
     pub broker_cores: usize,
-    /// Whether the clients run on the cores of countd, as in the benchmarks.
-    pub clients_share_cores: bool,
+    /// Seconds for each request that its client uses of a core of countd; 0 unless clients run there, as in the benchmark of the model.
+    pub client: f64,
 }
 
 /// How many of each there are.
@@ -158,7 +158,7 @@ pub(super) mod testing {
             broker_disk: 4e12,
             broker_writes: 100e6,
             broker_cores: 8,
-            clients_share_cores: false,
+            client: 0.0,
         }
     }
 }

@@ -11,7 +11,7 @@ use crate::driver::http::{Http, get};
 use crate::driver::programs::Programs;
 use crate::driver::server::{Server, Workdir, free_port};
 use crate::error::Result;
-use crate::measure::countd::clients::{send, variants};
+use crate::measure::countd::clients::{InTurn, distinct, variants, wait_until_counted};
 use crate::measure::countd::requests::{ACTIONS, actions, page};
 use crate::workload::counts::SplitMix;
 use crate::workload::events::EntityPool;
@@ -146,22 +146,32 @@ fn measure_target(
     servers: &[Server],
     time: Duration,
 ) -> Result<Vec<(Kind, Costs)>> {
-    let countd = Countd::start(target, "all")?;
+    let interval = [("COUNTD_MONITOR__INTERVAL_SECONDS", "1".to_owned())];
+    let countd = Countd::start_with(target, "all", &interval)?;
     let random = &mut SplitMix(5);
     let mut costs = Vec::new();
     for kind in Kind::ALL {
-        let requests = variants(|| request(kind, random));
+        let make = || request(kind, random);
+        let requests = match kind {
+            // The second time changes nothing.
+            Kind::Likes => distinct(make),
+            _ => variants(make),
+        };
+        let requests = InTurn::new(&requests);
         let units = match kind {
             Kind::Reads | Kind::Likes => ACTIONS,
             Kind::Single => 1,
             Kind::Feeds => crate::measure::countd::requests::ENTITIES,
         };
         // Warms up connections and caches.
-        send(countd.port, &requests, 8, time / 10)?;
-        wait_until_counted(&countd)?;
+        requests.send(countd.port, 8, time / 10)?;
+        wait_until_idle(&countd)?;
         let before = used(&countd, servers)?;
-        let done = (send(countd.port, &requests, 8, time)? * units) as f64;
-        wait_until_counted(&countd)?;
+        let done = (requests.send(countd.port, 8, time)? * units) as f64;
+        if kind == Kind::Likes {
+            requests.check_once()?;
+        }
+        wait_until_idle(&countd)?;
         let after = used(&countd, servers)?;
         let each = |before: f64, after: f64| (after - before) / done;
         let of_kind = Costs {
@@ -200,23 +210,19 @@ fn used(countd: &Countd, servers: &[Server]) -> Result<Costs> {
     })
 }
 
-/// Waits until countd has counted all events that it has appended.
-pub(super) fn wait_until_counted(countd: &Countd) -> Result<()> {
-    let started = Instant::now();
-    let mut http = Http::open(countd.port)?;
-    let mut last = None;
-    while started.elapsed() < TIMEOUT {
+/// Waits until countd has counted all events, and has forwarded those that it derived from them to other partitions.
+fn wait_until_idle(countd: &Countd) -> Result<()> {
+    let (mut http, started) = (Http::open(countd.port)?, Instant::now());
+    loop {
+        wait_until_counted(countd)?;
+        // The number of waiting events is a second old at most.
+        sleep(Duration::from_millis(1_100));
         let text = String::from_utf8_lossy(http.request(&get("/metrics"))?).into_owned();
-        let (appended, applied) = (
-            metric(&text, "countd_events_appended_total").unwrap_or(0),
-            metric(&text, "countd_events_applied_total"),
-        );
-        // Derived events are counted, too.
-        if applied == last && applied.unwrap_or(0) >= appended {
-            return Ok(());
+        if metric(&text, "countd_outbox_entries").unwrap_or(0) == 0 {
+            return wait_until_counted(countd);
         }
-        last = applied;
-        sleep(Duration::from_millis(200));
+        if started.elapsed() > TIMEOUT {
+            return Err("countd does not forward all derived events".into());
+        }
     }
-    Err("countd does not count all events".into())
 }

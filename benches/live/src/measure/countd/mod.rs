@@ -17,12 +17,14 @@ pub mod cluster;
 mod consumer;
 pub mod hot;
 pub mod kafka;
+mod open_loop;
 pub mod reconcile;
 pub mod relay;
 pub mod replay;
 mod requests;
 pub mod results;
 pub mod sizing;
+pub mod sparse;
 pub mod split;
 
 /// Takes all measurements of countd.
@@ -53,6 +55,11 @@ pub fn measure(programs: &Programs, scale: &Scale) -> Result<CountdResults> {
                 measure_daily(&mut results)?;
             }
         }
+        eprintln!("bench: countd, few actions");
+        measure_target(programs, (Storage::Table, Metrics::Default), |target| {
+            results.few.push(sparse::measure(target, scale.requests)?);
+            Ok(())
+        })?;
     }
     Ok(results)
 }

@@ -6,10 +6,13 @@ use std::time::{Duration, Instant};
 
 use crate::driver::bare::Bare;
 use crate::driver::countd::{Countd, Storage, Target};
+use crate::driver::cpu;
 use crate::driver::http::{Http, get, post};
 use crate::driver::programs::Programs;
 use crate::error::Result;
-use crate::measure::countd::clients::{run_threads, send, variants};
+use crate::measure::countd::clients::{
+    InTurn, distinct, run_threads, send, variants, wait_until_counted,
+};
 use crate::measure::countd::results::{CountdResults, RequestKind, RequestRate};
 use crate::workload::counts::SplitMix;
 use crate::workload::events::EntityPool;
@@ -33,14 +36,25 @@ pub fn measure(target: &Target, scale: &CountdScale, results: &mut CountdResults
     let time = scale.requests;
     let random = &mut SplitMix(2);
     let mut run = |kind, requests: &[Vec<u8>], connections, units: u64| -> Result<()> {
+        let requests = InTurn::new(requests);
+        let send = |time| requests.send(countd.port, connections, time);
         // Warms up connections and caches.
-        send(countd.port, requests, connections, time / 10)?;
+        send(time / 10)?;
+        wait_until_counted(&countd)?;
         let (countd_before, server_before) = (countd.cpu_seconds()?, server.cpu_ns()?);
-        let started = Instant::now();
-        let done = (send(countd.port, requests, connections, time)? * units) as f64;
+        let (client_before, started) = (cpu::own_seconds()?, Instant::now());
+        let done = (send(time)? * units) as f64;
         let seconds = started.elapsed().as_secs_f64();
+        let client_cpu = (cpu::own_seconds()? - client_before) / done;
+        if kind == RequestKind::Likes {
+            // The second time changes nothing.
+            requests.check_once()?;
+        }
+        // The costs include counting.
+        wait_until_counted(&countd)?;
         let rate = RequestRate {
             per_second: done / seconds,
+            client_cpu,
             countd_cpu: (countd.cpu_seconds()? - countd_before) / done,
             server_cpu: (server.cpu_ns()? - server_before) as f64 / 1e9 / done,
         };
@@ -52,7 +66,7 @@ pub fn measure(target: &Target, scale: &CountdScale, results: &mut CountdResults
     if storage == Storage::Object {
         return Ok(());
     }
-    let likes = variants(|| actions("like", EntityPool::LongTail, random));
+    let likes = distinct(|| actions("like", EntityPool::LongTail, random));
     run(RequestKind::Likes, &likes, 4, ACTIONS)?;
     // Some facts exist now.
     let feeds = variants(|| post("/feed", &page(Some(random.below(1 << 50)), random)));
@@ -77,16 +91,18 @@ pub fn measure(target: &Target, scale: &CountdScale, results: &mut CountdResults
 fn measure_bare(programs: &Programs, requests: &[Vec<u8>], time: Duration) -> Result<RequestRate> {
     let bare = Bare::start(programs)?;
     send(bare.port, requests, 16, time / 10)?;
-    let (before, started) = (bare.cpu_seconds()?, Instant::now());
+    let (before, client_before) = (bare.cpu_seconds()?, cpu::own_seconds()?);
+    let started = Instant::now();
     let done = send(bare.port, requests, 16, time)? as f64;
     Ok(RequestRate {
+        client_cpu: (cpu::own_seconds()? - client_before) / done,
         per_second: done / started.elapsed().as_secs_f64(),
         countd_cpu: (bare.cpu_seconds()? - before) / done,
         server_cpu: 0.0,
     })
 }
 
-/// A request with many actions. User ids are random, so nearly every like is a new fact.
+/// A request with many actions. User ids are random, so nearly every like is a new fact when it is sent for the first time.
 pub fn actions(metric: &str, pool: EntityPool, random: &mut SplitMix) -> Vec<u8> {
     some_actions(ACTIONS, metric, pool, random)
 }
@@ -95,12 +111,17 @@ pub fn actions(metric: &str, pool: EntityPool, random: &mut SplitMix) -> Vec<u8>
 pub fn some_actions(number: u64, metric: &str, pool: EntityPool, random: &mut SplitMix) -> Vec<u8> {
     let mut lines = String::new();
     for _ in 0..number {
-        let (eid, uid) = (pool.pick(random), random.below(1 << 50));
+        let (eid, uid) = some_action(pool, random);
         lines.push_str(&format!(
             "{{\"metric\":\"{metric}\",\"etype\":\"note\",\"eid\":\"{eid}\",\"uid\":\"{uid}\"}}\n"
         ));
     }
     post("/actions", &lines)
+}
+
+/// The entity and the user of the next of [`some_actions`].
+pub fn some_action(pool: EntityPool, random: &mut SplitMix) -> (u64, u64) {
+    (pool.pick(random), random.below(1 << 50))
 }
 
 /// The body of a request for a page, as a user sees it.

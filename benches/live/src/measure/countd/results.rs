@@ -48,10 +48,53 @@ pub enum RequestKind {
 pub struct RequestRate {
     /// Actions, entities or requests per second.
     pub per_second: f64,
+    /// CPU seconds of the client for each.
+    pub client_cpu: f64,
     /// CPU seconds of countd for each.
     pub countd_cpu: f64,
     /// CPU seconds of the server for each.
     pub server_cpu: f64,
+}
+
+/// CPU seconds of countd and of the server.
+#[derive(Clone, Copy)]
+pub struct Cpu {
+    /// Of countd.
+    pub countd: f64,
+    /// Of the server.
+    pub server: f64,
+}
+
+/// The costs of a kind of action.
+#[derive(Clone, Copy)]
+pub struct Sparse {
+    /// Of an action, counting included.
+    pub action: Cpu,
+    /// Of the polls and everything else, in a second in which actions come.
+    pub second: Cpu,
+}
+
+/// The costs of actions, and of a countd to which nothing comes.
+pub struct Few {
+    /// Of reads, which are counted from the log.
+    pub reads: Sparse,
+    /// Of likes, which record facts.
+    pub likes: Sparse,
+    /// Of a second without actions.
+    pub idle: Cpu,
+    /// A single read that comes alone, without what the second costs.
+    pub alone_reads: Alone,
+    /// The request of a single like that comes alone, without what the like and the second cost.
+    pub alone_likes: Alone,
+}
+
+/// A request that comes alone.
+#[derive(Clone, Copy)]
+pub struct Alone {
+    /// Its CPU seconds.
+    pub cpu: Cpu,
+    /// The median of the seconds until its response, without the CPU time of the client.
+    pub p50: f64,
 }
 
 /// All results.
@@ -65,6 +108,8 @@ pub struct CountdResults {
     pub rates: Vec<(RequestKind, Storage, RequestRate)>,
     /// Seconds from an action to its visible count, for each probe.
     pub visibility_seconds: Vec<f64>,
+    /// The costs when few actions come.
+    pub few: Vec<Few>,
 }
 
 impl CountdResults {

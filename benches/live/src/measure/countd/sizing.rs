@@ -1,38 +1,30 @@
 //! The model of `countd size` compared with a real countd under open-loop load: requests arrive as a Poisson process.
 //!
-//! countd and the client share a core, which the model takes into account. The rates are shares of what the core does when clients send
-//! requests without pause.
+//! countd and the client share a core. What the client uses of it is measured, and the model adds it to each request. The rates are shares of
+//! what the core could do if each request cost as much as one that comes alone.
 
 use std::borrow::Cow;
-use std::fs;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
 use crate::driver::countd::{Countd, Metrics, Storage, Target};
-use crate::driver::cpu;
-use crate::driver::http::{Http, get, post};
+use crate::driver::http::{get, post};
 use crate::driver::programs::Programs;
 use crate::error::Result;
-use crate::measure::countd::clients::{run_threads, send_each};
+use crate::measure::countd::open_loop::{arrivals, send_at};
 use crate::measure::countd::{consumer, measure_target};
 use crate::measure::stats::Spread;
 use crate::workload::counts::SplitMix;
 use crate::workload::events::EntityPool;
 use crate::workload::scale::{CountdScale, Scale};
 
-/// Connections. A request waits for a free one, which counts as latency.
-const CONNECTIONS: usize = 64;
-/// Connections that find the highest rate.
-const SATURATING: usize = 16;
+/// Requests per second that come alone.
+const SLOW: f64 = 1_000.0;
 /// The number of distinct entities. All are read before the measurement, because the first read of an entity without counters also checks
 /// for lost ones.
 const ENTITIES: u64 = 10_000;
-/// The shares of the highest rate.
-pub const LEVELS: [f64; 4] = [0.2, 0.4, 0.6, 0.8];
+/// The shares of the capacity.
+pub const LEVELS: [f64; 4] = [0.25, 0.5, 0.75, 1.0];
 /// The first user who acts.
 const FIRST_USER: u64 = 1_000_000_000_000_000;
 
@@ -89,11 +81,13 @@ pub struct Compared {
 pub struct Measured {
     /// The load.
     pub load: Load,
-    /// The share of the highest rate.
+    /// The share of the capacity.
     pub level: f64,
     /// Requests per second.
     pub per_second: f64,
-    /// CPU seconds of countd and the client for each request.
+    /// CPU seconds of the client for each request.
+    pub client_cpu: f64,
+    /// CPU seconds of countd for each request.
     pub countd_cpu: Compared,
     /// CPU seconds of Redis for each request.
     pub redis_cpu: Compared,
@@ -105,7 +99,6 @@ pub struct Measured {
 
 /// Takes all measurements.
 pub fn measure(programs: &Programs, scale: &Scale) -> Result<Vec<Measured>> {
-    wake_up_in_time()?;
     let mut all = Vec::new();
     for _ in 0..scale.countd.repeats {
         for load in Load::ALL {
@@ -117,11 +110,6 @@ pub fn measure(programs: &Programs, scale: &Scale) -> Result<Vec<Measured>> {
         }
     }
     Ok(all)
-}
-
-/// Lets threads wake up when a request arrives, not up to 50 µs later. Those that are started from now on inherit this.
-pub(super) fn wake_up_in_time() -> Result<()> {
-    Ok(fs::write("/proc/self/timerslack_ns", "1")?)
 }
 
 fn measure_load(target: &Target, load: Load, scale: &CountdScale) -> Result<Vec<Measured>> {
@@ -137,24 +125,26 @@ fn measure_load(target: &Target, load: Load, scale: &CountdScale) -> Result<Vec<
         first += number;
         move |number: u64| Cow::from(load.request(from + number))
     };
-    send_each(countd.port, requests(1 << 32), SATURATING, time / 10)?;
-    let started = Instant::now();
-    let done = send_each(countd.port, requests(1 << 32), SATURATING, time)?;
-    let highest = done as f64 / started.elapsed().as_secs_f64();
+    // Each request comes alone, which costs most.
+    let arrivals_of = |per_second| arrivals(per_second, time, &mut SplitMix(per_second.to_bits()));
+    let few = arrivals_of(SLOW);
+    let before = countd.cpu_seconds()?;
+    let answered = send_at(countd.port, &few, requests(few.len() as u64))?;
+    let used = countd.cpu_seconds()? - before + answered.client_cpu;
+    let capacity = few.len() as f64 / used;
     let mut all = Vec::new();
     for level in LEVELS {
-        let random = &mut SplitMix(level.to_bits());
-        let arrivals = arrivals(highest * level, time, random);
-        let (countd_before, client_before) = (countd.cpu_seconds()?, cpu::own_seconds()?);
-        let redis_before = target.server.cpu_ns()?;
+        let arrivals = arrivals_of(capacity * level);
+        let (countd_before, redis_before) = (countd.cpu_seconds()?, target.server.cpu_ns()?);
         let number = arrivals.len() as u64;
-        let latencies = send_at(countd.port, &arrivals, requests(number))?;
-        let done = latencies.len() as f64;
-        let cpu = countd.cpu_seconds()? - countd_before + cpu::own_seconds()? - client_before;
+        let answered = send_at(countd.port, &arrivals, requests(number))?;
+        let done = number as f64;
+        let cpu = countd.cpu_seconds()? - countd_before;
         let redis = (target.server.cpu_ns()? - redis_before) as f64 / 1e9;
         let per_second = done / time.as_secs_f64();
-        let spread = Spread::of(latencies);
-        let predicted = predict(target, load, per_second)?;
+        let client = answered.client_cpu / done;
+        let spread = Spread::of(answered.latencies);
+        let predicted = predict(target, load, per_second, client)?;
         let compared = |measured, predicted| Compared {
             measured,
             predicted,
@@ -163,6 +153,7 @@ fn measure_load(target: &Target, load: Load, scale: &CountdScale) -> Result<Vec<
             load,
             level,
             per_second,
+            client_cpu: client,
             countd_cpu: compared(cpu / done, Some(predicted.countd_cpu)),
             redis_cpu: compared(redis / done, Some(predicted.redis_cpu)),
             p50: compared(spread.median(), predicted.latency.map(|[p50, _]| p50)),
@@ -170,49 +161,6 @@ fn measure_load(target: &Target, load: Load, scale: &CountdScale) -> Result<Vec<
         });
     }
     Ok(all)
-}
-
-/// Times at which requests arrive: a Poisson process.
-pub(super) fn arrivals(per_second: f64, time: Duration, random: &mut SplitMix) -> Vec<Duration> {
-    let (mut at, mut all) = (0.0, Vec::new());
-    loop {
-        // Uniform in (0, 1].
-        let uniform = ((random.next() >> 11) + 1) as f64 / (1u64 << 53) as f64;
-        at -= uniform.ln() / per_second;
-        if at >= time.as_secs_f64() {
-            return all;
-        }
-        all.push(Duration::from_secs_f64(at));
-    }
-}
-
-/// Sends each request at its time, or as soon as a connection is free, and returns the seconds from that time to the reply.
-pub(super) fn send_at<'a>(
-    port: u16,
-    arrivals: &[Duration],
-    nth: impl Fn(u64) -> Cow<'a, [u8]> + Sync,
-) -> Result<Vec<f64>> {
-    let (next, all) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
-    let started = Instant::now();
-    run_threads(CONNECTIONS, |_| {
-        let mut http = Http::open(port)?;
-        let mut latencies = Vec::new();
-        loop {
-            let number = next.fetch_add(1, Relaxed);
-            let Some(arrival) = arrivals.get(number) else {
-                break;
-            };
-            let request = nth(number as u64);
-            sleep(arrival.saturating_sub(started.elapsed()));
-            http.request(&request)?;
-            latencies.push((started.elapsed() - *arrival).as_secs_f64());
-        }
-        all.lock()
-            .map_err(|_| "a client panicked")?
-            .extend(latencies);
-        Ok(())
-    })?;
-    Ok(all.into_inner()?)
 }
 
 /// What the model says.
@@ -223,7 +171,7 @@ struct Predicted {
     latency: Option<[f64; 2]>,
 }
 
-fn predict(target: &Target, load: Load, per_second: f64) -> Result<Predicted> {
+fn predict(target: &Target, load: Load, per_second: f64, client: f64) -> Result<Predicted> {
     let (actions, reads) = (
         per_second * load.actions(),
         per_second * (1.0 - load.actions()),
@@ -231,7 +179,8 @@ fn predict(target: &Target, load: Load, per_second: f64) -> Result<Predicted> {
     let once = if load == Load::Likes { 100 } else { 0 };
     let command = format!(
         "size --json --entities 1M --actions {actions:.3} --reads {reads:.3} --once {once} --hot-share 0 --masters 1 --nodes 1 --cores 1 \
-         --round-trip 0 --clients-share-cores"
+         --round-trip 0 --client {:.3}",
+        client * 1e6
     );
     let printed: Value = serde_json::from_str(&target.run(&command, &[])?)?;
     parse(&printed["plan"], load, per_second)
@@ -264,23 +213,6 @@ fn parse(plan: &Value, load: Load, per_second: f64) -> Option<Predicted> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn requests_arrive_at_random_times_with_the_rate() {
-        let time = Duration::from_secs(100);
-        let found = arrivals(1_000.0, time, &mut SplitMix(1));
-        assert!((99_000..101_000).contains(&found.len()), "{}", found.len());
-        assert!(found.is_sorted() && found.iter().all(|at| *at < time));
-        let gaps: Vec<f64> = found
-            .windows(2)
-            .map(|pair| (pair[1] - pair[0]).as_secs_f64())
-            .collect();
-        // The squared coefficient of variation of exponential times is 1.
-        let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
-        let squares = gaps.iter().map(|gap| gap * gap).sum::<f64>() / gaps.len() as f64;
-        let variation = squares / (mean * mean) - 1.0;
-        assert!((0.95..1.05).contains(&variation), "{variation}");
-    }
 
     #[test]
     fn predictions_are_read_from_a_plan() {

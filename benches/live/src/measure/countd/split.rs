@@ -15,7 +15,7 @@ use crate::driver::http::{Http, get, post};
 use crate::driver::programs::Programs;
 use crate::driver::server::{Server, Workdir};
 use crate::error::Result;
-use crate::measure::countd::clients::{run_threads, send_each};
+use crate::measure::countd::clients::{run_threads, send_each, wait_until_counted};
 use crate::measure::countd::cluster;
 use crate::measure::countd::requests::ACTIONS;
 use crate::workload::events::EntityPool;
@@ -175,7 +175,7 @@ impl Running<'_> {
         let before = Usage::now(self)?;
         let done = send_each(self.countd.port, nth, connections, time)?;
         self.user += done;
-        cluster::wait_until_counted(&self.countd)?;
+        wait_until_counted(&self.countd)?;
         Ok(Usage::now(self)?.since(&before, done))
     }
 
@@ -198,7 +198,7 @@ impl Running<'_> {
     fn merge(&mut self, eid: u64, facts: u64) -> Result<Merge> {
         self.split(eid)?;
         self.load(eid, facts)?;
-        cluster::wait_until_counted(&self.countd)?;
+        wait_until_counted(&self.countd)?;
         let (port, first, done) = (self.countd.port, self.user, AtomicBool::new(false));
         let (seconds, probed) = thread::scope(|scope| -> Result<(f64, Probed)> {
             let probe = || probe(port, (eid, first), &done).map_err(|why| why.to_string());

@@ -9,7 +9,7 @@ use crate::driver::http::post;
 use crate::driver::perf_test;
 use crate::error::Result;
 use crate::measure::countd::clients::send_each;
-use crate::measure::countd::sizing::{arrivals, send_at, wake_up_in_time};
+use crate::measure::countd::open_loop::{arrivals, send_at};
 use crate::measure::stats::Spread;
 use crate::workload::counts::SplitMix;
 use crate::workload::events::EntityPool;
@@ -24,7 +24,6 @@ const FIRST_USER: u64 = 1_000_000_000_000_000;
 
 /// Sends single actions at a share of the highest rate, at random times, whether or not earlier ones are confirmed.
 pub(super) fn measure(setup: &Setup, scale: &CountdScale) -> Result<Latency> {
-    wake_up_in_time()?;
     let countd = setup.start("serve")?;
     let time = scale.requests;
     send_each(countd.port, read, SATURATING, time / 5)?;
@@ -33,7 +32,7 @@ pub(super) fn measure(setup: &Setup, scale: &CountdScale) -> Result<Latency> {
     let highest = done as f64 / started.elapsed().as_secs_f64();
     let per_second = highest * LEVEL;
     let arrivals = arrivals(per_second, time, &mut SplitMix(5));
-    let spread = Spread::of(send_at(countd.port, &arrivals, read)?);
+    let spread = Spread::of(send_at(countd.port, &arrivals, read)?.latencies);
     drop(countd);
     let topic = format!("perf-{}", setup.topic);
     setup.kafka.create_topic(&topic, TOPIC_PARTITIONS)?;
