@@ -278,7 +278,7 @@ fn cached_reads_are_answered_as_others() {
     assert_eq!(api.request_text("DELETE", read, &ids, "").status, 405);
 }
 
-/// Web pages of other origins need headers that the router adds.
+/// Web pages of other origins need the headers of CORS.
 #[test]
 fn cached_reads_of_other_origins_are_permitted() {
     let server = Server::start();

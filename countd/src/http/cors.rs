@@ -1,7 +1,6 @@
 //! Cross-origin requests: which web pages of other origins may call the API from a browser.
 
 use crate::domain::config::{CorsConfig, LimitsConfig};
-use axum::Router;
 use axum::http::{HeaderName, HeaderValue, Method, header};
 use std::time::Duration;
 use tower_http::cors::{AllowOrigin, CorsLayer};
@@ -27,10 +26,10 @@ const RESPONSE_HEADERS: [HeaderName; 7] = [
     HeaderName::from_static("x-trace-id"),
 ];
 
-/// Adds the answers to preflight requests and the headers of `[http.cors]`. Without origins the router is not changed.
-pub fn permit(router: Router, settings: &CorsConfig, limits: &LimitsConfig) -> Router {
+/// The layer that answers preflight requests and adds the headers of `[http.cors]`. `None` without origins.
+pub fn layer(settings: &CorsConfig, limits: &LimitsConfig) -> Option<CorsLayer> {
     if settings.origins.is_empty() {
-        return router;
+        return None;
     }
     let origins = match settings.origins.iter().any(|origin| origin == "*") {
         true => AllowOrigin::any(),
@@ -47,5 +46,5 @@ pub fn permit(router: Router, settings: &CorsConfig, limits: &LimitsConfig) -> R
         .allow_headers(headers)
         .expose_headers(RESPONSE_HEADERS)
         .max_age(Duration::from_secs(settings.max_age_seconds));
-    router.layer(layer)
+    Some(layer)
 }

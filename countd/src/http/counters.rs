@@ -85,23 +85,17 @@ pub async fn counter(
     Extension(RequestTraceId(trace_id)): Extension<RequestTraceId>,
     PathParams((etype, eid)): PathParams<(String, String)>,
     QueryParams(params): QueryParams<CounterParams>,
-) -> Result<Response, Problem> {
+) -> Result<Json<EntityCounts>, Problem> {
     let entity = entity(etype, eid)?;
     let metrics = match &params.metrics {
         Some(metrics) => metric_list(metrics)?,
-        None => {
-            if let Some(cached) = app.queries.cached_counters(&entity)? {
-                app.queries.record_cached_read(&entity);
-                return Ok(cached_response(entity, &cached));
-            }
-            Vec::new()
-        }
+        None => Vec::new(),
     };
     let entities = std::slice::from_ref(&entity);
-    // Boxed to keep the handler's future small: it is copied for each request, also on a cache hit.
+    // Boxed to keep the handler's future small: it is copied for each request.
     let mut counts = Box::pin(app.queries.counters(entities, &metrics, &trace_id)).await?;
     let counts = counts.pop().transpose()?.unwrap_or_default();
-    Ok(Json(EntityCounts::new(entity, counts)).into_response())
+    Ok(Json(EntityCounts::new(entity, counts)))
 }
 
 /// The response with all counters of a hot entity.

@@ -3,6 +3,7 @@
 //! Finding a route, cloning its handler and extracting parameters takes the router more instructions than such a read takes otherwise.
 
 use super::app::App;
+use super::cors;
 use super::counters::cached_response;
 use super::middleware::{self, RouteRules};
 use crate::domain::config::Right;
@@ -15,7 +16,8 @@ use axum::response::Response;
 use futures_util::future::{Either, FutureExt};
 use std::convert::Infallible;
 use std::future::{self, Future};
-use tower::ServiceExt;
+use tower::{Layer, ServiceExt, service_fn};
+use tower_http::cors::CorsLayer;
 
 /// The route of the counters of an entity, in both forms, each with what is before the parameters.
 const ROUTES: [(&str, &str); 2] = [
@@ -27,29 +29,30 @@ const ROUTES: [(&str, &str); 2] = [
 #[derive(Clone)]
 pub struct Api {
     router: Router,
-    /// The rules of reads; `None` if none are answered without the router.
+    /// The rules of cached reads; `None` if nothing is cached.
     reads: Option<RouteRules>,
-}
-
-impl From<Router> for Api {
-    fn from(router: Router) -> Api {
-        Api {
-            router,
-            reads: None,
-        }
-    }
+    /// What adds the headers of CORS to cached reads; `None` if other origins are not permitted.
+    cors: Option<CorsLayer>,
 }
 
 impl Api {
-    /// Answers reads of cached counters without the router. Requests of other origins need its headers, so there must be none.
-    pub(super) fn with_hot_reads(router: Router, app: App) -> Api {
-        let can_answer = app.hot.is_caching() && app.config.http.cors.origins.is_empty();
-        let reads = can_answer.then(|| RouteRules {
+    /// The API with these routes. Cached reads are answered without them.
+    pub(super) fn new(router: Router, app: App) -> Api {
+        let cors = cors::layer(&app.config.http.cors, &app.config.limits);
+        let router = match &cors {
+            Some(cors) => router.layer(cors.clone()),
+            None => router,
+        };
+        let reads = app.hot.is_caching().then(|| RouteRules {
             right: Some(Right::Read).filter(|_| app.config.auth.is_enabled()),
             use_data: true,
             app,
         });
-        Api { router, reads }
+        Api {
+            router,
+            reads,
+            cors,
+        }
     }
 
     /// Answers a request.
@@ -57,19 +60,17 @@ impl Api {
         &self,
         request: Request,
     ) -> impl Future<Output = Result<Response, Infallible>> + Send + use<> {
-        let read = self
-            .reads
-            .as_ref()
-            .and_then(|rules| Read::of(rules, &request));
-        match read {
+        let rules = self.reads.as_ref();
+        match rules.and_then(|rules| Read::of(rules, &request)) {
             // Boxed, because connections copy the future of a request.
-            Some(read) => Either::Left(Box::pin(read.respond(request).map(Ok))),
+            Some(read) => Either::Left(Box::pin(read.respond_with(self.cors.clone(), request))),
             None => Either::Right(self.router.clone().oneshot(request)),
         }
     }
 }
 
 /// A read whose counters are in memory.
+#[derive(Clone)]
 struct Read {
     rules: RouteRules,
     route: &'static str,
@@ -98,6 +99,19 @@ impl Read {
             entity,
             cached,
         })
+    }
+
+    /// Answers the request, with the headers of CORS if there are any.
+    async fn respond_with(
+        self,
+        cors: Option<CorsLayer>,
+        request: Request,
+    ) -> Result<Response, Infallible> {
+        let Some(cors) = cors else {
+            return Ok(self.respond(request).await);
+        };
+        let service = service_fn(move |request| self.clone().respond(request).map(Ok));
+        cors.layer(service).oneshot(request).await
     }
 
     async fn respond(self, request: Request) -> Response {

@@ -6,7 +6,7 @@ use super::middleware::{self, RouteRules};
 use super::page_routes::PageGroup;
 use super::scrape::Scrape;
 use super::{
-    adjust, changes, cors, counters, entities, errors, events, feed, history, hot, jobs, openapi,
+    adjust, changes, counters, entities, errors, events, feed, history, hot, jobs, openapi,
     operations, page_routes, ranks, timelines, user_counters, users, writes,
 };
 use crate::domain::config::{Config, Right};
@@ -166,7 +166,7 @@ pub fn router(
     let app = App::new(config, data, health, metrics, document, prefilter, stopping)?;
     let pages = page_routes::all(&app);
     let router = with_middleware(app.clone(), all_groups(), pages);
-    Ok(Api::with_hot_reads(router, app))
+    Ok(Api::new(router, app))
 }
 
 /// The router of a process that only consumes: health checks and metrics. Must be called in a Tokio runtime.
@@ -184,7 +184,8 @@ pub fn operational_router(
     let document = document(config);
     let data = (store, None);
     let app = App::new(config, data, health, metrics, document, prefilter, stopping)?;
-    Ok(with_middleware(app, operational_groups(), Vec::new()).into())
+    let router = with_middleware(app.clone(), operational_groups(), Vec::new());
+    Ok(Api::new(router, app))
 }
 
 fn with_middleware(
@@ -211,12 +212,9 @@ fn with_middleware(
     for PageGroup { use_data, routes } in pages {
         api = api.merge(routes.route_layer(handle(None, use_data)));
     }
-    let config = Arc::clone(&app.config);
-    let api = api
-        .fallback(errors::no_route.layer(handle(None, false)))
+    api.fallback(errors::no_route.layer(handle(None, false)))
         .method_not_allowed_fallback(errors::no_method.layer(handle(None, false)))
-        .with_state(app);
-    cors::permit(api, &config.http.cors, &config.limits)
+        .with_state(app)
 }
 
 #[cfg(test)]

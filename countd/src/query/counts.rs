@@ -31,7 +31,8 @@ impl Counts {
     }
 }
 
-/// The counters of a hot entity, which are in memory.
+/// The counters of a hot entity, which are in memory. Cheap to clone.
+#[derive(Clone)]
 pub struct CachedCounts {
     selected: SortedNames,
     fields: CachedCounters,

@@ -199,6 +199,35 @@ fn request_table(results: &CountdResults, figures: &mut Figures) -> String {
         "countd CPU, ns each",
         "server CPU, ns each",
     ]);
+    let mut row = |kind, storage| {
+        let (label, name) = labels(kind);
+        let (label, prefix) = match storage {
+            Storage::Table => (label.to_owned(), "countd."),
+            Storage::Object => (format!("{label}, stored as objects"), "countd.object."),
+        };
+        let of = |value: fn(&RequestRate) -> f64| results.rate_with(kind, storage, value);
+        let rate = of(|r| r.per_second);
+        let costs: [fn(&RequestRate) -> f64; 3] =
+            [|r| r.client_cpu, |r| r.countd_cpu, |r| r.server_cpu];
+        let [client, countd, server] = costs.map(|part| of(part).median());
+        let nanoseconds = |seconds: f64| format!("{:.0}", seconds * 1e9);
+        table.row(&[
+            label,
+            format!("{:.0}", rate.median()),
+            format!("{:.0} .. {:.0}", rate.low(), rate.high()),
+            nanoseconds(client),
+            nanoseconds(countd),
+            nanoseconds(server),
+        ]);
+        figures.add(format!("{prefix}{name}"), rate.median(), 0);
+        let name = cost_name(prefix, name);
+        figures.add(format!("{name}-client-ns"), client * 1e9, 0);
+        add_costs(
+            figures,
+            |part| format!("{name}-{part}-ns"),
+            [countd, server],
+        );
+    };
     for kind in [
         RequestKind::Reads,
         RequestKind::Likes,
@@ -207,49 +236,9 @@ fn request_table(results: &CountdResults, figures: &mut Figures) -> String {
         RequestKind::Single,
         RequestKind::Bare,
     ] {
-        let (label, name) = labels(kind);
-        let rate = results.rate(kind, |r| r.per_second);
-        let nanoseconds = |spread: Spread| format!("{:.0}", spread.median() * 1e9);
-        table.row(&[
-            label.to_string(),
-            format!("{:.0}", rate.median()),
-            format!("{:.0} .. {:.0}", rate.low(), rate.high()),
-            nanoseconds(results.rate(kind, |r| r.client_cpu)),
-            nanoseconds(results.rate(kind, |r| r.countd_cpu)),
-            nanoseconds(results.rate(kind, |r| r.server_cpu)),
-        ]);
-        figures.add(format!("countd.{name}"), rate.median(), 0);
-        let name = cost_name("countd.", name);
-        let client = results.rate(kind, |r| r.client_cpu).median();
-        figures.add(format!("{name}-client-ns"), client * 1e9, 0);
-        let costs = [
-            results.rate(kind, |r| r.countd_cpu).median(),
-            results.rate(kind, |r| r.server_cpu).median(),
-        ];
-        add_costs(figures, |part| format!("{name}-{part}-ns"), costs);
+        row(kind, Storage::Table);
     }
-    let objects = |value: fn(&RequestRate) -> f64| {
-        results.rate_with(RequestKind::Batches, Storage::Object, value)
-    };
-    let (label, name) = labels(RequestKind::Batches);
-    let rate = objects(|r| r.per_second);
-    table.row(&[
-        format!("{label}, stored as objects"),
-        format!("{:.0}", rate.median()),
-        format!("{:.0} .. {:.0}", rate.low(), rate.high()),
-        format!("{:.0}", objects(|r| r.client_cpu).median() * 1e9),
-        format!("{:.0}", objects(|r| r.countd_cpu).median() * 1e9),
-        format!("{:.0}", objects(|r| r.server_cpu).median() * 1e9),
-    ]);
-    figures.add(format!("countd.object.{name}"), rate.median(), 0);
-    let name = cost_name("countd.object.", name);
-    let client = objects(|r| r.client_cpu).median();
-    figures.add(format!("{name}-client-ns"), client * 1e9, 0);
-    let costs = [
-        objects(|r| r.countd_cpu).median(),
-        objects(|r| r.server_cpu).median(),
-    ];
-    add_costs(figures, |part| format!("{name}-{part}-ns"), costs);
+    row(RequestKind::Batches, Storage::Object);
     table.finish()
 }
 
@@ -333,9 +322,9 @@ fn sparse_costs(results: &CountdResults, figures: &mut Figures) -> String {
     let likes = alone("alone-likes", |few| few.alone_likes);
     let [few, many] = RATES;
     format!(
-        "Few actions, {few} and {many} per second, in requests of 5 ms each, to `countd all`: most have a partition of their own in each commit, \
+        "Low load: {few} and {many} actions per second to `countd all`, in a request every 5 ms. Most actions have a partition of their own in each commit, \
          and all partitions are polled for them. Two rates give the cost of an action and that of a second.\n\n{}\n\
-         If {ALONE:.0} requests come in a second at random times, most come alone: countd and the server wait for each, and find their caches cold. \
+         At {ALONE:.0} requests per second (Poisson arrivals), most find countd and the server idle, with cold caches. \
          Then `GET /counter` takes {reads}, and `POST /action/like` takes {likes}, without what the table has.\n",
         table.finish()
     )

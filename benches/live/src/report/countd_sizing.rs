@@ -110,8 +110,7 @@ pub fn section(results: &[Measured]) -> Section {
     Section {
         title: TITLE.into(),
         body: format!(
-            "Open-loop load: requests arrive as a Poisson process, at shares of what a core could do if each request cost as much as one that comes \
-             alone. Latency is the time from the arrival to the reply. One core runs Redis, the other `countd all` and the client, which sends and reads \
+            "Open-loop load: Poisson arrivals, at shares of the capacity that a core has if each request finds it idle. Latency is the time from the arrival to the reply. One core runs Redis, the other `countd all` and the client, which sends and reads \
              before countd runs; what it uses of the core is measured, and the model adds it to each request. Reconciliation, which the model leaves out, is \
              off. The model predicts from the figures with which countd was built. Cells have the measured value and that \
              of the model.\n\n{}\nThe largest differences are {cpu:.0} % of the CPU time, {p50:.0} % of the median and {p99:.0} % of the 99th percentile \

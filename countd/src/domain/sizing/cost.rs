@@ -36,3 +36,19 @@ impl Cost {
         self.map(self, |one, _| one * factor)
     }
 }
+
+#[cfg(test)]
+pub(super) mod testing {
+    use super::Cost;
+
+    /// Fails unless the parts of a cost are these, within a nanosecond.
+    pub fn assert_cost(cost: Cost, nanoseconds: [f64; 3]) {
+        let found = [cost.client, cost.countd, cost.redis].map(|seconds| seconds * 1e9);
+        for (found, expected) in found.iter().zip(nanoseconds) {
+            assert!(
+                (found - expected).abs() < 1.0,
+                "{cost:?} instead of {nanoseconds:?}"
+            );
+        }
+    }
+}

@@ -46,10 +46,10 @@ pub struct Station {
     cores: usize,
     /// The jobs of requests.
     requests: Vec<Jobs>,
-    /// Jobs for which requests wait. They take longer and are fewer.
-    background: Vec<Jobs>,
-    /// The cores that jobs need whatever the load is.
-    constant: f64,
+    /// Background jobs whose rate grows with the load. They take longer than requests and are fewer.
+    growing: Jobs,
+    /// Background jobs at a constant rate.
+    constant: Jobs,
 }
 
 impl Station {
@@ -58,21 +58,23 @@ impl Station {
         Station {
             cores: cores.max(1),
             requests: requests.into_iter().collect(),
-            background: Vec::new(),
-            constant: 0.0,
+            growing: Jobs::new(0.0, 0.0),
+            constant: Jobs::new(0.0, 0.0),
         }
     }
 
-    /// The same part with jobs for which requests wait: those that grow with the load, and those that do not.
-    pub fn with_background(mut self, growing: Jobs, constant: Jobs) -> Station {
-        self.constant += constant.busy(constant.seconds);
-        self.background.extend([growing, constant]);
-        self
+    /// The same part with background jobs: those whose rate grows with the load, and those at a constant rate.
+    pub fn with_background(self, growing: Jobs, constant: Jobs) -> Station {
+        Station {
+            growing,
+            constant,
+            ..self
+        }
     }
 
     /// The cores that the jobs would keep busy if none came alone: their share of all is what cannot be used for more.
     pub fn needed_cores(&self) -> f64 {
-        let jobs = self.requests.iter().chain(&self.background);
+        let jobs = self.requests.iter().chain([&self.growing, &self.constant]);
         jobs.map(|job| job.busy(job.seconds)).sum()
     }
 
@@ -88,7 +90,7 @@ impl Station {
 
     /// The part of the [utilization](Self::utilization) that does not grow with the load.
     pub fn constant_share(&self) -> f64 {
-        self.constant / self.cores as f64
+        self.constant.busy(self.constant.seconds) / self.cores as f64
     }
 
     /// The share of the time in which a core is idle, which is the probability that a job comes alone.
@@ -111,7 +113,11 @@ impl Station {
         let of_background = |job: &Jobs| (job.per_second, job.seconds);
         let [requests, background] = [
             Moments::of(self.requests.iter().map(of_requests)),
-            Moments::of(self.background.iter().map(of_background)),
+            Moments::of(
+                [&self.growing, &self.constant]
+                    .into_iter()
+                    .map(of_background),
+            ),
         ];
         let (busy, cores) = (requests.busy + background.busy, self.cores as f64);
         if busy >= cores {

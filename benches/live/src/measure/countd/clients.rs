@@ -22,7 +22,7 @@ pub fn variants(mut make: impl FnMut() -> Vec<u8>) -> Vec<Vec<u8>> {
     (0..VARIANTS).map(|_| make()).collect()
 }
 
-/// As many requests of a kind as are sent if each is sent once.
+/// Distinct requests of a kind, enough for a run that sends each once.
 pub fn distinct(mut make: impl FnMut() -> Vec<u8>) -> Vec<Vec<u8>> {
     (0..DISTINCT).map(|_| make()).collect()
 }
@@ -42,7 +42,7 @@ impl InTurn<'_> {
         }
     }
 
-    /// Sends those that follow over several connections for a time, and returns their number.
+    /// Sends the next requests over several connections for a time. Returns their number.
     pub fn send(&self, port: u16, connections: usize, time: Duration) -> Result<u64> {
         let nth = |_| {
             let number = self.sent.fetch_add(1, Relaxed);

@@ -210,7 +210,7 @@ fn used(countd: &Countd, servers: &[Server]) -> Result<Costs> {
     })
 }
 
-/// Waits until countd has counted all events, and has forwarded those that it derived from them to other partitions.
+/// Waits until countd has no lag, and its outboxes are empty.
 fn wait_until_idle(countd: &Countd) -> Result<()> {
     let (mut http, started) = (Http::open(countd.port)?, Instant::now());
     loop {

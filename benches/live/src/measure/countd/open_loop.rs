@@ -101,7 +101,7 @@ fn send_now<'a>(
     })
 }
 
-/// Waits until a response can be read, or until the timeout. Returns the indexes of those that can.
+/// Polls the connections until one is readable or the timeout expires. Returns the indexes of the readable ones.
 fn wait(pending: &VecDeque<Pending>, timeout: Option<Duration>) -> Result<Vec<usize>> {
     let fds = pending.iter().map(|pending| {
         let fd = pending.http.as_fd().as_raw_fd();

@@ -65,6 +65,16 @@ pub struct Cpu {
     pub server: f64,
 }
 
+impl Cpu {
+    /// Combines each part with that of another.
+    pub fn map(self, other: Cpu, apply: impl Fn(f64, f64) -> f64) -> Cpu {
+        Cpu {
+            countd: apply(self.countd, other.countd),
+            server: apply(self.server, other.server),
+        }
+    }
+}
+
 /// The costs of a kind of action.
 #[derive(Clone, Copy)]
 pub struct Sparse {

@@ -1,7 +1,7 @@
 //! The model of `countd size` compared with a real countd under open-loop load: requests arrive as a Poisson process.
 //!
-//! countd and the client share a core. What the client uses of it is measured, and the model adds it to each request. The rates are shares of
-//! what the core could do if each request cost as much as one that comes alone.
+//! countd and the client share a core. The CPU time of the client is measured, and the model adds it to each request. The rates are shares of
+//! the capacity that the core has if each request finds it idle.
 
 use std::borrow::Cow;
 

@@ -1,4 +1,4 @@
-//! What actions cost when few come: nearly each of another partition, so that none share what a partition costs.
+//! The costs of actions at low load: hardly two of them share a partition in a commit.
 //!
 //! Two rates give two costs: that of an action, and that of the polls, which are as frequent at both.
 
@@ -34,19 +34,10 @@ pub fn measure(target: &Target, time: Duration) -> Result<Few> {
     let at_rates = |metric| -> Result<Sparse> {
         let [few, many] = RATES.map(|rate| send(target, &countd, (metric, rate), time));
         let (few, many) = (few?, many?);
-        let (countd, server) = (
-            line([few.countd, many.countd]),
-            line([few.server, many.server]),
-        );
+        let part = |of: fn((f64, f64)) -> f64| few.map(many, |few, many| of(line([few, many])));
         Ok(Sparse {
-            action: Cpu {
-                countd: countd.0,
-                server: server.0,
-            },
-            second: Cpu {
-                countd: countd.1,
-                server: server.1,
-            },
+            action: part(|(action, _)| action),
+            second: part(|(_, second)| second),
         })
     };
     let (reads, likes) = (at_rates("read")?, at_rates("like")?);
@@ -73,26 +64,20 @@ pub fn measure(target: &Target, time: Duration) -> Result<Few> {
         .collect();
     let (reads_used, reads_p50) = send_alone(target, &countd, &gets, time)?;
     let (likes_used, likes_p50) = send_alone(target, &countd, &posts, time)?;
-    // The second of few likes has requests, too.
-    let more = ALONE - REQUESTS;
-    let of_reads = |used: f64, idle: f64| (used - idle) / ALONE;
-    let of_likes = |used: f64, second: f64, like: f64| (used - second - like * ALONE) / more;
+    let likes_used = likes_used
+        .map(likes.second, |used, second| used - second)
+        .map(likes.action, |used, like| used - like * ALONE);
     Ok(Few {
         reads,
         likes,
         idle,
         alone_reads: Alone {
-            cpu: Cpu {
-                countd: of_reads(reads_used.countd, idle.countd),
-                server: of_reads(reads_used.server, idle.server),
-            },
+            cpu: reads_used.map(idle, |used, idle| (used - idle) / ALONE),
             p50: reads_p50,
         },
         alone_likes: Alone {
-            cpu: Cpu {
-                countd: of_likes(likes_used.countd, likes.second.countd, likes.action.countd),
-                server: of_likes(likes_used.server, likes.second.server, likes.action.server),
-            },
+            // The second of few likes has requests, too.
+            cpu: likes_used.map(likes_used, |used, _| used / (ALONE - REQUESTS)),
             p50: likes_p50,
         },
     })
@@ -162,10 +147,7 @@ fn used_by(target: &Target, countd: &Countd, work: impl FnOnce() -> Result<()>) 
     let (before, started) = (used()?, Instant::now());
     work()?;
     let (after, seconds) = (used()?, started.elapsed().as_secs_f64());
-    Ok(Cpu {
-        countd: (after.countd - before.countd) / seconds,
-        server: (after.server - before.server) / seconds,
-    })
+    Ok(after.map(before, |after, before| (after - before) / seconds))
 }
 
 #[cfg(test)]
