@@ -65,8 +65,8 @@ const OTHER_SECTIONS: [OtherSection; 18] = [
         Ok(countd_ack::section(&rates))
     }),
     (countd_hot::NAME, countd_hot::TITLE, |programs, scale| {
-        let rates = measure::countd::hot::measure(programs, scale)?;
-        Ok(countd_hot::section(&rates))
+        let (rates, detection) = measure::countd::hot::measure(programs, scale)?;
+        Ok(countd_hot::section(&rates, &detection))
     }),
     (
         countd_split::NAME,

@@ -1,5 +1,6 @@
 //! The section on the speed of the relay.
 
+use crate::driver::database::DatabaseKind;
 use crate::measure::countd::relay::{APPLICATION, RelayRates};
 use crate::measure::stats::Spread;
 use crate::report::check::Check;
@@ -16,75 +17,102 @@ pub const TITLE: &str = "countd: relay of an outbox";
 /// A value of a repeat.
 type Value = fn(&RelayRates) -> f64;
 
+/// The rows of the table: the label, the name in figures, and the value.
+const ROWS: [(&str, &str, Value); 3] = [
+    (
+        "`countd relay`, from the table into the log",
+        "relayed-per-s",
+        |rates| rates.relay,
+    ),
+    (
+        "`countd consume`, from the log into the counters",
+        "consumed-per-s",
+        |rates| rates.consume,
+    ),
+    (
+        "the application, a row in each transaction, while the relay runs",
+        "inserted-per-s",
+        |rates| rates.insert,
+    ),
+];
+
 /// Formats the results.
-pub fn section(results: &[RelayRates], scale: &CountdScale) -> Section {
-    let spread = |value: Value| Spread::of(results.iter().map(value));
-    let (mut table, mut figures) = (
-        Table::new(&["", "events /s", "quartiles"]),
+pub fn section(results: &[(DatabaseKind, RelayRates)], scale: &CountdScale) -> Section {
+    let spread = |kind, value: Value| {
+        let of = results.iter().filter(|(other, _)| *other == kind);
+        Spread::of(of.map(|(_, rates)| value(rates)))
+    };
+    let (mut table, mut figures, mut checks) = (
+        Table::new(&["database", "", "events /s", "quartiles"]),
         Figures::default(),
+        Vec::new(),
     );
-    let rows: [(&str, &str, Value); 3] = [
-        (
-            "`countd relay`, from the table into the log",
-            "relayed-per-s",
-            |rates| rates.relay,
-        ),
-        (
-            "`countd consume`, from the log into the counters",
-            "consumed-per-s",
-            |rates| rates.consume,
-        ),
-        (
-            "the application, a row in each transaction, while the relay runs",
-            "inserted-per-s",
-            |rates| rates.insert,
-        ),
-    ];
-    for (label, name, value) in rows {
-        let rate = spread(value);
-        table.row(&[
-            label.to_string(),
-            format!("{:.0}", rate.median()),
-            format!("{:.0} .. {:.0}", rate.low(), rate.high()),
+    let mut text = Vec::new();
+    for kind in DatabaseKind::ALL {
+        let spread = |value| spread(kind, value);
+        for (label, name, value) in ROWS {
+            let rate = spread(value);
+            table.row(&[
+                kind.label().to_owned(),
+                label.to_owned(),
+                format!("{:.0}", rate.median()),
+                format!("{:.0} .. {:.0}", rate.low(), rate.high()),
+            ]);
+            figures.add(figure(kind, name), rate.median(), 0);
+        }
+        let relay_cpu = spread(|rates| rates.relay_cpu * 1e6).median();
+        let drain = spread(|rates| rates.drain).median();
+        figures.add(figure(kind, "drain-s"), drain, 2);
+        text.push(format!(
+            "With {}, the relay's CPU time is {relay_cpu:.1} µs per event, and no row is left {drain:.2} s after the application's last one.",
+            kind.label()
+        ));
+        checks.extend([
+            check(
+                kind,
+                "consumer of its events",
+                &spread(|rates| rates.relay / rates.consume),
+                None,
+            ),
+            check(
+                kind,
+                "application that inserts its rows",
+                &spread(|rates| rates.relay / rates.insert),
+                Some(1.0),
+            ),
         ]);
-        figures.add(format!("countd.relay.{name}"), rate.median(), 0);
     }
-    let ratio = spread(|rates| rates.relay / rates.consume);
-    let to_application = spread(|rates| rates.relay / rates.insert);
-    let relay_cpu = spread(|rates| rates.relay_cpu * 1e6).median();
-    let drain = spread(|rates| rates.drain).median();
-    figures.add("countd.relay.drain-s", drain, 2);
     Section {
         title: TITLE.into(),
         body: format!(
-            "{} rows of an outbox table in PostgreSQL are appended to the log by `countd relay` and deleted; then `countd consume` counts the \
-             events, whose ids it remembers. PostgreSQL and Redis share a core, and so do the relay and the consumer, which run one after \
-             the other. The relay's CPU time is {relay_cpu:.1} µs per event. Then an application inserts rows over {APPLICATION} connections while the relay \
-             runs, each in a transaction that waits for the disk; {drain:.2} s after its last one, no row is left.\n\n{}",
+            "{} rows of an outbox table in PostgreSQL or MariaDB are appended to the log by `countd relay` and deleted; then `countd consume` \
+             counts the events, whose ids it remembers. The database and Redis share a core, and so do the relay and the consumer, which run \
+             one after the other. Then an application (`pgbench`, `mariadb-slap`) inserts rows over {APPLICATION} connections while the relay \
+             runs, each in a transaction that waits for the disk. {}\n\n{}",
             scale.events,
+            text.join(" "),
             table.finish(),
         ),
-        checks: vec![
-            Check {
-                quartiles: Some((ratio.low(), ratio.high())),
-                ..Check::speed(
-                    "countd, relay of an outbox in PostgreSQL : consumer of its events".into(),
-                    ratio.median(),
-                    None,
-                )
-            },
-            Check {
-                quartiles: Some((to_application.low(), to_application.high())),
-                ..Check::speed(
-                    "countd, relay of an outbox in PostgreSQL : application that inserts its rows"
-                        .into(),
-                    to_application.median(),
-                    Some(1.0),
-                )
-            },
-        ],
+        checks,
         figures,
         ..Section::default()
+    }
+}
+
+/// The name of a figure. Those of PostgreSQL, which was the first, do not contain its name.
+fn figure(kind: DatabaseKind, name: &str) -> String {
+    match kind {
+        DatabaseKind::Postgres => format!("countd.relay.{name}"),
+        DatabaseKind::MariaDb => format!("countd.relay.mariadb.{name}"),
+    }
+}
+
+/// The ratio of the relay to something else.
+fn check(kind: DatabaseKind, other: &str, ratio: &Spread, min: Option<f64>) -> Check {
+    let what = format!("countd, relay of an outbox in {} : {other}", kind.label());
+    Check {
+        quartiles: Some((ratio.low(), ratio.high())),
+        ..Check::speed(what, ratio.median(), min)
     }
 }
 
@@ -94,18 +122,25 @@ mod tests {
     use crate::workload::scale::Scale;
 
     #[test]
-    fn the_relay_is_compared_with_the_consumer() {
-        let rates = RelayRates {
-            relay: 60_000.0,
+    fn the_relay_is_compared_with_the_consumer_and_the_application() {
+        let rates = |relay| RelayRates {
+            relay,
             consume: 120_000.0,
             relay_cpu: 1e-5,
             insert: 6_000.0,
             drain: 0.1,
         };
-        let section = section(&[rates], &Scale::full().countd);
-        assert_eq!(section.checks[0].value, 0.5);
-        assert_eq!(section.checks[1].value, 10.0);
+        let results = [
+            (DatabaseKind::MariaDb, rates(3_000.0)),
+            (DatabaseKind::Postgres, rates(60_000.0)),
+        ];
+        let section = section(&results, &Scale::full().countd);
+        let ratios: Vec<f64> = section.checks.iter().map(|check| check.value).collect();
+        assert_eq!(ratios, [0.5, 10.0, 0.025, 0.5]);
+        let met: Vec<Option<bool>> = section.checks.iter().map(Check::met).collect();
+        assert_eq!(met, [None, Some(true), None, Some(false)]);
         let figures = section.figures.to_json().unwrap();
         assert!(figures.contains("\"countd.relay.relayed-per-s\": 60000"));
+        assert!(figures.contains("\"countd.relay.mariadb.relayed-per-s\": 3000"));
     }
 }

@@ -10,6 +10,7 @@ pub mod dataset;
 pub mod events;
 pub mod id_source;
 pub mod ids;
+pub mod outbox;
 pub mod scale;
 pub mod scripts;
 pub mod set_kind;

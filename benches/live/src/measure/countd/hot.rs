@@ -1,6 +1,7 @@
 //! One hot entity: likes that are committed as groups, reads that are answered from memory, and the cost of finding hot entities.
 
 use std::borrow::Cow;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use crate::driver::bare::Bare;
@@ -21,8 +22,12 @@ const LIKERS: usize = 64;
 const READERS: usize = 16;
 /// How long an entity is read until its counters are in memory: hot entities are found once a second.
 const UNTIL_HOT: Duration = Duration::from_secs(3);
-/// Pairs of rounds with and without detection in each repeat.
-const ROUNDS: usize = 6;
+/// Rounds of each repeat. Each has all kinds of requests, so that a slower machine slows all of them.
+const ROUNDS: u32 = 6;
+/// Pairs of rounds with and without detection in each repeat, for one entity and for many.
+const DETECTION_ROUNDS: u32 = 20;
+/// Distinct requests for counters of a million entities.
+const LONG_TAIL: usize = 10_000;
 /// The first user who likes something.
 const FIRST_USER: u64 = 1_000_000_000_000_000;
 
@@ -31,11 +36,13 @@ const FIRST_USER: u64 = 1_000_000_000_000_000;
 pub struct Rate {
     /// Requests per second.
     pub per_second: f64,
-    /// CPU seconds of the server for each.
-    pub server_cpu: f64,
+    /// CPU seconds of Redis for each.
+    pub redis_cpu: f64,
+    /// CPU seconds of countd, or of the bare handler, for each.
+    pub process_cpu: f64,
 }
 
-/// The results of a repeat.
+/// The results of a round.
 pub struct HotRates {
     /// `POST /action/like` of different users on one entity.
     pub likes_of_one: Rate,
@@ -48,99 +55,119 @@ pub struct HotRates {
     pub health: Rate,
     /// Requests to a bare axum handler.
     pub bare: Rate,
-    /// The CPU time of countd for `GET /counter` of one entity from Redis with detection of hot entities, as a ratio to that without, in each
-    /// pair of rounds.
-    pub detection: Vec<f64>,
+}
+
+/// The CPU time of countd for `GET /counter` from Redis with detection of hot entities, as a ratio to that without, in each pair of rounds.
+#[derive(Default)]
+pub struct Detection {
+    /// Of one entity.
+    pub one: Vec<f64>,
+    /// Of a million entities.
+    pub many: Vec<f64>,
 }
 
 /// Takes all measurements.
-pub fn measure(programs: &Programs, scale: &Scale) -> Result<Vec<HotRates>> {
-    let mut rates = Vec::new();
+pub fn measure(programs: &Programs, scale: &Scale) -> Result<(Vec<HotRates>, Detection)> {
+    let (mut rates, mut detection) = (Vec::new(), Detection::default());
     for _ in 0..scale.countd.repeats {
         eprintln!("bench: countd, one hot entity");
+        let time = scale.countd.requests;
         measure_target(programs, (Storage::Table, Metrics::Default), |target| {
-            rates.push(measure_one(target, scale.countd.requests)?);
-            Ok(())
+            measure_rounds(target, time / 3, &mut rates)?;
+            measure_detection(target, time / 8, &mut detection)
         })?;
     }
-    Ok(rates)
+    Ok((rates, detection))
 }
 
-fn measure_one(target: &Target, time: Duration) -> Result<HotRates> {
-    let hot = EntityPool::Hot.pick(&mut SplitMix(3));
-    let (likes_of_one, likes_of_many) = likes(target, hot, time)?;
-    let one = vec![get(&format!("/counter/note/{hot}"))];
-    let (cached, health) = {
-        let settings = [("COUNTD_HOT__CACHE_MS", "1000".to_owned())];
-        let countd = Countd::start_with(target, "serve", &settings)?;
-        send(countd.port, &one, READERS, UNTIL_HOT)?;
-        let health = [get("/healthz")];
-        (
-            rate(target, || send(countd.port, &one, READERS, time))?,
-            rate(target, || send(countd.port, &health, READERS, time))?,
-        )
-    };
-    let bare = Bare::start(target.programs)?;
-    Ok(HotRates {
-        likes_of_one,
-        likes_of_many,
-        cached,
-        health,
-        bare: rate(target, || send(bare.port, &one, READERS, time))?,
-        detection: detection(target, &one, time / 3)?,
-    })
-}
-
-/// The rates of new likes: of one entity, and of many entities. countd shares the core of the server, so that a server that is busy slows it
-/// down, as on a machine that has no core to spare. Nothing consumes the events: that costs less for one partition than for many.
-fn likes(target: &Target, hot: u64, time: Duration) -> Result<(Rate, Rate)> {
-    let countd = cpu::on_server_core(|| Countd::start(target, "serve"))?;
-    let like = |eid: u64, user: u64| {
-        let uid = FIRST_USER + user;
+/// Measures all kinds of requests in turn. countd shares the core of Redis, so that a server that is busy slows it down, as on a machine that has
+/// no core to spare: reads from memory leave all of the core to it. Nothing consumes the events: that costs less for one partition than for
+/// many.
+fn measure_rounds(target: &Target, time: Duration, rates: &mut Vec<HotRates>) -> Result<()> {
+    let hot = hot_entity();
+    let cache = [("COUNTD_HOT__CACHE_MS", "1000".to_owned())];
+    let countd = cpu::on_server_core(|| Countd::start_with(target, "serve", &cache))?;
+    let bare = cpu::on_server_core(|| Bare::start(target.programs))?;
+    let users = AtomicU64::new(FIRST_USER);
+    let like = |eid: u64| {
+        let uid = users.fetch_add(1, Relaxed);
         let body = format!("{{\"etype\":\"note\",\"eid\":\"{eid}\",\"uid\":\"{uid}\"}}");
         Cow::from(post("/action/like", &body))
     };
-    let of_one = |number| like(hot, number);
-    let of_many = |number: u64| like(EntityPool::Hot.nth(number), number);
+    let of_countd = |send: &dyn Fn() -> Result<u64>| rate(target, &|| countd.cpu_seconds(), send);
+    let likes = |eid: &(dyn Fn(u64) -> u64 + Sync), time| {
+        send_each(countd.port, |number| like(eid(number)), LIKERS, time)
+    };
+    let (one, health) = (read_of(hot), [get("/healthz")]);
     // Warms up connections and caches.
-    send_each(countd.port, of_many, LIKERS, time / 10)?;
-    let of_many = |number| of_many(number + (1 << 32));
-    Ok((
-        rate(target, || send_each(countd.port, of_one, LIKERS, time))?,
-        rate(target, || send_each(countd.port, of_many, LIKERS, time))?,
-    ))
+    likes(&|number| EntityPool::Hot.nth(number), time / 3)?;
+    send(countd.port, &one, READERS, UNTIL_HOT)?;
+    for _ in 0..ROUNDS {
+        rates.push(HotRates {
+            likes_of_one: of_countd(&|| likes(&|_| hot, time))?,
+            likes_of_many: of_countd(&|| likes(&|number| EntityPool::Hot.nth(number), time))?,
+            cached: of_countd(&|| send(countd.port, &one, READERS, time))?,
+            health: of_countd(&|| send(countd.port, &health, READERS, time))?,
+            bare: rate(target, &|| bare.cpu_seconds(), &|| {
+                send(bare.port, &one, READERS, time)
+            })?,
+        });
+    }
+    Ok(())
 }
 
-/// The rate of requests that `send` sends.
-fn rate(target: &Target, send: impl FnOnce() -> Result<u64>) -> Result<Rate> {
-    let (before, started) = (target.server.cpu_ns()?, Instant::now());
+fn hot_entity() -> u64 {
+    EntityPool::Hot.pick(&mut SplitMix(3))
+}
+
+/// The request for the counters of an entity.
+fn read_of(eid: u64) -> Vec<Vec<u8>> {
+    vec![get(&format!("/counter/note/{eid}"))]
+}
+
+/// The rate of requests that `send` sends to a process with this CPU time.
+fn rate(
+    target: &Target,
+    process_cpu: &dyn Fn() -> Result<f64>,
+    send: &dyn Fn() -> Result<u64>,
+) -> Result<Rate> {
+    let (redis, process, started) = (target.server.cpu_ns()?, process_cpu()?, Instant::now());
     let done = send()? as f64;
     Ok(Rate {
         per_second: done / started.elapsed().as_secs_f64(),
-        server_cpu: (target.server.cpu_ns()? - before) as f64 / 1e9 / done,
+        redis_cpu: (target.server.cpu_ns()? - redis) as f64 / 1e9 / done,
+        process_cpu: (process_cpu()? - process) / done,
     })
 }
 
-/// The ratios of the CPU time of countd for a request with detection of hot entities to that without.
-fn detection(target: &Target, requests: &[Vec<u8>], time: Duration) -> Result<Vec<f64>> {
+fn measure_detection(target: &Target, time: Duration, detection: &mut Detection) -> Result<()> {
     let enabled = |on: bool| -> [Setting; 1] { [("COUNTD_HOT__ENABLED", on.to_string())] };
     let with = Countd::start_with(target, "serve", &enabled(true))?;
     let without = Countd::start_with(target, "serve", &enabled(false))?;
-    let cost = |countd: &Countd| -> Result<f64> {
-        let before = countd.cpu_seconds()?;
-        let done = send(countd.port, requests, READERS, time)?;
-        Ok((countd.cpu_seconds()? - before) / done as f64)
-    };
-    // Warms up connections and caches.
-    cost(&with)?;
-    cost(&without)?;
-    (0..ROUNDS)
-        .map(|round| match round % 2 {
-            0 => Ok(cost(&with)? / cost(&without)?),
-            _ => {
-                let without = cost(&without)?;
-                Ok(cost(&with)? / without)
-            }
-        })
-        .collect()
+    let mut random = SplitMix(4);
+    let long_tail = (0..LONG_TAIL).flat_map(|_| read_of(EntityPool::LongTail.pick(&mut random)));
+    let requests: [Vec<Vec<u8>>; 2] = [read_of(hot_entity()), long_tail.collect()];
+    for (requests, ratios) in requests
+        .iter()
+        .zip([&mut detection.one, &mut detection.many])
+    {
+        let cost = |countd: &Countd| -> Result<f64> {
+            let before = countd.cpu_seconds()?;
+            let done = send(countd.port, requests, READERS, time)?;
+            Ok((countd.cpu_seconds()? - before) / done as f64)
+        };
+        // Warms up connections and caches.
+        cost(&with)?;
+        cost(&without)?;
+        for round in 0..DETECTION_ROUNDS {
+            ratios.push(match round % 2 {
+                0 => cost(&with)? / cost(&without)?,
+                _ => {
+                    let without = cost(&without)?;
+                    cost(&with)? / without
+                }
+            });
+        }
+    }
+    Ok(())
 }
