@@ -10,6 +10,7 @@ use countd::domain::error::ConnectError;
 use countd::domain::health::Health;
 use countd::http::Tls;
 use countd::http::scrape::Scrape;
+use countd::log::kafka::{Topic, TopicError};
 use countd::maintenance::{erasure, rebuild, reconcile, split, sums, transposition};
 use countd::monitor::differences::DifferenceRecorder;
 use countd::redis::processes::{ProcessMember, is_anyone_behind};
@@ -64,12 +65,10 @@ pub async fn run(config: Arc<Config>, roles: Roles) -> Result<(), Box<dyn Error>
         let config = Arc::new(store.with_columns(&config));
         members.add(&store, &config).await?;
         monitor(&store);
-        let Some(topic) = open_topic(&config, &store, &stopping).await? else {
+        let topic = open_watched_topic(&config, &store, &metrics, &stopping).await?;
+        let Some(topic) = topic else {
             return Ok(());
         };
-        if let Some(topic) = &topic {
-            metrics.monitor.watch_topic(topic);
-        }
         differences = Some(DifferenceRecorder::new(store.clone()));
         settle_at_start(&store, &config).await;
         let address = config.consumer.listen.filter(|_| !roles.serves);
@@ -158,12 +157,10 @@ pub async fn run(config: Arc<Config>, roles: Roles) -> Result<(), Box<dyn Error>
             &stopping,
         )
         .await?;
-        let Some(topic) = open_topic(&config, &store, &stopping).await? else {
+        let topic = open_watched_topic(&config, &store, &metrics, &stopping).await?;
+        let Some(topic) = topic else {
             return Ok(());
         };
-        if let Some(topic) = &topic {
-            metrics.monitor.watch_topic(topic);
-        }
         let relay = relay::run(Arc::clone(&config), (store, topic), stopping.clone());
         tasks.spawn(async move { relay.await.map_err(|error| error.to_string()) });
     }
@@ -183,7 +180,11 @@ pub async fn run(config: Arc<Config>, roles: Roles) -> Result<(), Box<dyn Error>
             &stopping,
         )
         .await?;
-        let sink = sink::run(Arc::clone(&config), store, stopping.clone());
+        let topic = open_watched_topic(&config, &store, &metrics, &stopping).await?;
+        let Some(topic) = topic else {
+            return Ok(());
+        };
+        let sink = sink::run(Arc::clone(&config), (store, topic), stopping.clone());
         tasks.spawn(async move { sink.await.map_err(|error| error.to_string()) });
     }
     if roles.serves {
@@ -193,12 +194,10 @@ pub async fn run(config: Arc<Config>, roles: Roles) -> Result<(), Box<dyn Error>
         let config = Arc::new(store.with_columns(&config));
         members.add(&store, &config).await?;
         monitor(&store);
-        let Some(topic) = open_topic(&config, &store, &stopping).await? else {
+        let topic = open_watched_topic(&config, &store, &metrics, &stopping).await?;
+        let Some(topic) = topic else {
             return Ok(());
         };
-        if let Some(topic) = &topic {
-            metrics.monitor.watch_topic(topic);
-        }
         differences.get_or_insert_with(|| DifferenceRecorder::new(store.clone()));
         let data = (store, topic);
         let router = http::router(&config, data, health, metrics.clone(), stopping.clone())?;
@@ -246,6 +245,20 @@ impl Members {
         self.finished.send_replace(true);
         while self.tasks.join_next().await.is_some() {}
     }
+}
+
+/// [`open_topic`] of a topic that the metrics of the process describe.
+async fn open_watched_topic(
+    config: &Config,
+    store: &Store,
+    metrics: &Scrape,
+    stopping: &watch::Receiver<bool>,
+) -> Result<Option<Option<Topic>>, TopicError> {
+    let topic = open_topic(config, store, stopping).await?;
+    if let Some(Some(topic)) = &topic {
+        metrics.monitor.watch_topic(topic);
+    }
+    Ok(topic)
 }
 
 /// Permits comparisons of counters of new data at once. Rounds permit those of other data.

@@ -58,6 +58,7 @@ pub(crate) use backoff::Backoff;
 pub(crate) use decoder::{DecodedEntry, decode};
 pub use permissions::required_permissions;
 pub(crate) use position::{load_next_offsets, load_topic_offsets, topic_field};
+pub(crate) use records::decode_record;
 
 use crate::domain::config::Config;
 use crate::domain::error::StoreError;

@@ -31,7 +31,12 @@ impl Changes {
 
     /// Adds what an entry names. Entries that cannot be counted have changed nothing.
     pub fn add_entry(&mut self, tables: &Tables, entry: &LogEntry) {
-        match decode(entry) {
+        self.add_decoded(tables, decode(entry));
+    }
+
+    /// [`add_entry`](Self::add_entry) of a decoded entry.
+    pub fn add_decoded(&mut self, tables: &Tables, decoded: DecodedEntry) {
+        match decoded {
             DecodedEntry::Event(event, _) => self.add_event(tables, event),
             DecodedEntry::Group(events) => {
                 events

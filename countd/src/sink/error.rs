@@ -2,6 +2,7 @@
 
 use crate::database::DatabaseError;
 use crate::domain::error::{ConnectError, Problem, StoreError};
+use crate::log::kafka::TopicError;
 
 /// What a table of the sink lacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +50,9 @@ pub enum SinkError {
     /// The layout was not compared for too long, so it is unknown where counters are; or a restore is under way.
     #[error("the data cannot be read now: its layout is not known, or it is being restored")]
     UnknownLayout,
+    /// The topic cannot be read.
+    #[error(transparent)]
+    Topic(#[from] TopicError),
     /// An entity is split: the tables have no rows for shards.
     #[error("{0} is split: run countd hot merge {0} first")]
     Split(String),

@@ -5,10 +5,11 @@ use super::columns;
 use super::error::SinkError;
 use super::leadership::Leadership;
 use super::pass::Pass;
-use super::state::{Stored, offset_state};
+use super::state::{Stored, offset_state, topic_offset_state};
 use super::statements::{ORIGIN, PASS};
 use super::tables::fingerprint;
 use super::tail;
+use super::topic_tail::{TopicEntries, TopicTail};
 use super::truth::Truth;
 use super::writer::{States, Writer};
 use crate::consumer::Backoff;
@@ -16,6 +17,7 @@ use crate::database::Session;
 use crate::domain::config::{Config, SinkConfig};
 use crate::domain::ids::Entity;
 use crate::domain::keys::Partition;
+use crate::log::kafka::Topic;
 use crate::log::{CountedLog, Streams, hold_for_sink, trim_counted};
 use crate::redis::layout::StoredLayout;
 use crate::redis::processes::{is_anyone_behind, live_processes};
@@ -36,6 +38,8 @@ struct Sink {
     config: Arc<Config>,
     truth: Truth,
     log: Streams,
+    /// The topic, with Kafka as the log.
+    topic: Option<TopicTail>,
     writer: Writer,
     /// The offset of the next entry of each partition.
     offsets: BTreeMap<Partition, u64>,
@@ -51,20 +55,21 @@ struct Sink {
     held: Option<Instant>,
 }
 
-/// Runs the sink until `stopping` turns true. The transaction under way is finished.
+/// Runs the sink until `stopping` turns true. The transaction under way is finished. `topic` is the log in Kafka, if it is there.
 ///
 /// # Errors
 /// No database is configured, or its tables cannot be used. Other errors are retried.
 pub async fn run(
     config: Arc<Config>,
-    store: Store,
+    (store, topic): (Store, Option<Topic>),
     mut stopping: watch::Receiver<bool>,
 ) -> Result<(), SinkError> {
     let mut backoff = Backoff::new();
     let name = Leadership::new_name();
     loop {
         let claim = Leadership::of(name.clone());
-        let ended = Sink::run((&config, &store), claim, &mut stopping, &mut backoff).await;
+        let data = (&config, &store, topic.as_ref());
+        let ended = Sink::run(data, claim, &mut stopping, &mut backoff).await;
         metrics::gauge!("countd_sink_leads").set(0.0);
         match ended {
             Ok(()) => return Ok(()),
@@ -99,13 +104,13 @@ pub async fn check(config: &SinkConfig) -> Result<(), SinkError> {
 impl Sink {
     /// Connects, waits until this process leads, and follows the logs. Returns when the process stops.
     async fn run(
-        (config, store): (&Arc<Config>, &Store),
+        data: (&Arc<Config>, &Store, Option<&Topic>),
         claim: Leadership,
         stopping: &mut watch::Receiver<bool>,
         backoff: &mut Backoff,
     ) -> Result<(), SinkError> {
         let mut sink = tokio::select! {
-            started = Sink::start(config, store, claim, backoff) => started?,
+            started = Sink::start(data, claim, backoff) => started?,
             _ = stopping.wait_for(|stop| *stop) => return Ok(()),
         };
         metrics::gauge!("countd_sink_leads").set(1.0);
@@ -116,7 +121,7 @@ impl Sink {
             metrics::gauge!("countd_sink_failed").set(0.0);
             if !is_busy {
                 tokio::select! {
-                    () = tokio::time::sleep(config.sink.poll()) => {}
+                    () = tokio::time::sleep(sink.config.sink.poll()) => {}
                     _ = stopping.wait_for(|stop| *stop) => {}
                 }
             }
@@ -126,8 +131,7 @@ impl Sink {
 
     /// Connects, waits until this process leads, and reads the states.
     async fn start(
-        config: &Arc<Config>,
-        store: &Store,
+        (config, store, topic): (&Arc<Config>, &Store, Option<&Topic>),
         mut leadership: Leadership,
         backoff: &mut Backoff,
     ) -> Result<Sink, SinkError> {
@@ -143,10 +147,17 @@ impl Sink {
             tokio::time::sleep(SIGN_INTERVAL.min(takeover / 4)).await;
         }
         let stored = Stored::load(&mut session, &tables).await?;
+        let of_topic = |topic: &Topic| {
+            let data = (store.clone(), topic.clone());
+            TopicTail::new(Arc::clone(config), data, &stored.topic_offsets)
+        };
+        let topic = topic.map(of_topic).transpose()?;
+        let is_complete = topic.as_ref().is_none_or(TopicTail::is_complete);
         Ok(Sink {
             config: Arc::clone(config),
             truth: Truth::new(config, store.clone()),
             log: Streams::new(store.clone(), config),
+            topic,
             writer: Writer {
                 session,
                 tables,
@@ -155,7 +166,7 @@ impl Sink {
             },
             offsets: stored.offsets,
             origin: stored.origin,
-            needs_pass: stored.needs_pass,
+            needs_pass: stored.needs_pass || !is_complete,
             pass: None,
             first: 0,
             advanced: BTreeSet::new(),
@@ -176,14 +187,24 @@ impl Sink {
         }
         let (tables, limit) = (&self.writer.tables, self.config.sink.batch);
         let from = (self.first, limit);
-        let read = tail::read(&self.log, &store, tables, &self.offsets, from).await?;
-        metrics::gauge!("countd_sink_lag").set(read.lag as f64);
-        if !read.lost.is_empty() {
+        let mut read = tail::read(&self.log, &store, tables, &self.offsets, from).await?;
+        let of_topic = match &mut self.topic {
+            Some(topic) => topic.read(tables, limit, &mut read.changes).await?,
+            None => TopicEntries::default(),
+        };
+        metrics::gauge!("countd_sink_lag").set((read.lag + of_topic.lag) as f64);
+        if of_topic.has_lost {
+            tracing::warn!(
+                "records of the topic are missing: they were removed before the sink has read them"
+            );
+        }
+        if !read.lost.is_empty() || of_topic.has_lost {
             self.note_loss(&read.lost).await?;
         }
-        let has_read = !read.next.is_empty();
+        let has_read = !read.next.is_empty() || !of_topic.next.is_empty();
         if has_read {
-            self.advance(read.changes, read.next).await?;
+            let next = (read.next, of_topic.next);
+            self.advance(read.changes, next).await?;
         }
         if let Some(pass) = &mut self.pass {
             let Writer {
@@ -210,15 +231,21 @@ impl Sink {
         self.writer.write(&self.truth, changes, states).await
     }
 
-    /// Writes what entries name, and the offsets after them.
+    /// Writes what entries and records name, and the offsets after them: those in the logs, and those in the topic.
     async fn advance(
         &mut self,
         changes: Changes,
-        next: BTreeMap<Partition, u64>,
+        (next, of_topic): (BTreeMap<Partition, u64>, BTreeMap<u16, u64>),
     ) -> Result<(), SinkError> {
-        let set = next.iter().map(offset_state).collect();
+        let in_topic = of_topic
+            .iter()
+            .map(|(p, next)| topic_offset_state((*p, *next)));
+        let set = next.iter().map(offset_state).chain(in_topic).collect();
         let deleted = None;
         self.write(changes, States { set, deleted }).await?;
+        if let Some(topic) = &mut self.topic {
+            topic.advance(&of_topic);
+        }
         let last = next.keys().next_back().copied().unwrap_or_default();
         self.first = last.wrapping_add(1);
         self.advanced.extend(next.keys());
@@ -226,9 +253,12 @@ impl Sink {
         Ok(())
     }
 
-    /// The settings and the servers now. A server that was restarted or replaced has another ID, and may have lost what was read from it.
+    /// The settings, the servers and the topic now. A server that was restarted or replaced has another ID, and may have lost what was read from it.
     async fn current_origin(&self) -> Result<String, SinkError> {
-        let servers = run_ids(&self.truth.store).await?.concat();
+        let mut servers = run_ids(&self.truth.store).await?.concat();
+        if let Some(topic) = &self.topic {
+            servers += &topic.name();
+        }
         let servers = xxhash_rust::xxh3::xxh3_64(servers.as_bytes());
         Ok(format!("{}/{servers:016x}", fingerprint(&self.config.sink)))
     }
@@ -254,6 +284,10 @@ impl Sink {
         self.held = None;
         self.hold().await?;
         let mut set: Vec<(String, String)> = self.offsets.iter().map(offset_state).collect();
+        if let Some(topic) = &mut self.topic {
+            topic.restart().await?;
+            set.extend(topic.offsets().map(topic_offset_state));
+        }
         set.push((ORIGIN.to_owned(), origin.clone()));
         set.push((PASS.to_owned(), "needed".to_owned()));
         let deleted = None;
@@ -281,11 +315,13 @@ impl Sink {
 
     /// Continues after entries that are missing. What they have changed is found by a pass.
     async fn note_loss(&mut self, lost: &BTreeMap<Partition, u64>) -> Result<(), SinkError> {
-        let partitions = lost.len();
-        tracing::warn!(
-            partitions,
-            "entries of the log are missing: they were trimmed before the sink has read them, or Redis has lost them"
-        );
+        if !lost.is_empty() {
+            let partitions = lost.len();
+            tracing::warn!(
+                partitions,
+                "entries of the log are missing: they were trimmed before the sink has read them, or Redis has lost them"
+            );
+        }
         let mut set: Vec<(String, String)> = lost.iter().map(offset_state).collect();
         set.push((PASS.to_owned(), "needed".to_owned()));
         let deleted = None;
@@ -305,8 +341,8 @@ impl Sink {
         let store = &self.truth.store;
         let offsets: Vec<(Partition, u64)> = self.offsets.iter().map(|(p, at)| (*p, *at)).collect();
         hold_for_sink(store, &offsets, self.config.sink.hold()).await?;
-        // The archiver trims archived logs.
-        if !store.layout().archives {
+        // The archiver trims archived logs, and the relay to the topic those that it has published.
+        if !store.layout().archives && self.topic.is_none() {
             let retain = self.config.log.retain;
             let logs = std::mem::take(&mut self.advanced).into_iter();
             let logs = logs.map(|partition| CountedLog { partition, retain });

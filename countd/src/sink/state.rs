@@ -1,7 +1,7 @@
-//! The stored state of a sink: the offsets in the logs, the settings, and the run IDs of the servers.
+//! The stored state of a sink: the offsets in the logs and the topic, the settings, and the run IDs of the servers.
 
 use super::error::SinkError;
-use super::statements::{LOG, ORIGIN, PASS};
+use super::statements::{LOG, ORIGIN, PASS, TOPIC};
 use super::tables::Tables;
 use crate::database::Session;
 use crate::domain::keys::Partition;
@@ -12,6 +12,8 @@ use std::collections::BTreeMap;
 pub struct Stored {
     /// The offset of the next entry of each partition.
     pub offsets: BTreeMap<Partition, u64>,
+    /// The offset of the next record of each partition of the topic.
+    pub topic_offsets: BTreeMap<u16, u64>,
     /// The settings and the servers of the rows.
     pub origin: String,
     /// Whether a pass is needed.
@@ -33,9 +35,15 @@ impl Stored {
                 ORIGIN => stored.origin.clone_from(value),
                 PASS => stored.needs_pass = true,
                 name => {
-                    let partition = name.strip_prefix(LOG).and_then(|name| name.parse().ok());
-                    if let (Some(partition), Ok(offset)) = (partition, value.parse()) {
-                        stored.offsets.insert(partition, offset);
+                    let Ok(offset) = value.parse() else { continue };
+                    for (prefix, offsets) in [
+                        (LOG, &mut stored.offsets),
+                        (TOPIC, &mut stored.topic_offsets),
+                    ] {
+                        let partition = name.strip_prefix(prefix);
+                        if let Some(Ok(partition)) = partition.map(str::parse) {
+                            offsets.insert(partition, offset);
+                        }
                     }
                 }
             }
@@ -47,4 +55,9 @@ impl Stored {
 /// The state with the offset of a partition.
 pub fn offset_state((partition, offset): (&Partition, &u64)) -> (String, String) {
     (format!("{LOG}{partition}"), offset.to_string())
+}
+
+/// The state with the offset of a partition of the topic.
+pub fn topic_offset_state((partition, offset): (u16, u64)) -> (String, String) {
+    (format!("{TOPIC}{partition}"), offset.to_string())
 }

@@ -12,8 +12,10 @@ pub const LEADER: &str = "leader";
 pub const ORIGIN: &str = "origin";
 /// The name of the row that exists while a pass is needed.
 pub const PASS: &str = "pass";
-/// The prefix of the names of the rows with offsets.
+/// The prefix of the names of the rows with offsets in the logs.
 pub const LOG: &str = "log:";
+/// The prefix of the names of the rows with offsets in the topic.
+pub const TOPIC: &str = "topic:";
 
 /// A fact of a row: the user, the entity, and its time in milliseconds since 1970 if it is known. Ids are SQL.
 pub type FactRow = (String, String, Option<u64>);

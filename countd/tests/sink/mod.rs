@@ -2,6 +2,7 @@
 
 mod changes;
 mod fill;
+mod kafka;
 mod kills;
 mod monitor;
 mod permissions;
@@ -41,6 +42,10 @@ impl Warehouse {
 
     pub(crate) fn with(database: Database, server: Server, settings: &str) -> Warehouse {
         let config = config(&database, settings);
+        Warehouse::of_config(database, server, config)
+    }
+
+    fn of_config(database: Database, server: Server, config: String) -> Warehouse {
         let countd = Countd::start(&server, &config);
         Warehouse {
             database,
@@ -137,9 +142,15 @@ pub(crate) fn database(kind: Kind) -> Database {
 
 /// A configuration with a sink.
 fn config(database: &Database, settings: &str) -> String {
+    let log = format!("[log]\npartitions = {PARTITIONS}\n[consumer]\nlinger_ms = 5\n");
+    log + &sections(database, settings)
+}
+
+/// The sections of a sink, and of the limits.
+fn sections(database: &Database, settings: &str) -> String {
     let url = database.url();
     format!(
-        "[log]\npartitions = {PARTITIONS}\n[consumer]\nlinger_ms = 5\n[limits]\nuser = {{ per_second = 100000, burst = 1000000 }}\n\
+        "[limits]\nuser = {{ per_second = 100000, burst = 1000000 }}\n\
          [sink]\nurl = \"{url}\"\npoll_ms = 10\ntakeover_ms = 1000\nlisten = \"\"\n{settings}\n"
     )
 }

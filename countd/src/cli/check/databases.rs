@@ -63,6 +63,9 @@ pub(super) fn of_sink(config: &Config, error: &SinkError) -> Finding {
         SinkError::Store(_) | SinkError::Layout(_) | SinkError::UnknownLayout => {
             Remedy::advice("no command of the sink starts Redis: see the other findings")
         }
+        SinkError::Topic(_) => {
+            Remedy::advice("no command of the sink repairs the topic: see the findings on it")
+        }
         SinkError::Counters(_) => Remedy::command("countd schema list")
             .knowing("the sink writes the counters of the schemas: each of its types needs one"),
         SinkError::Split(entity) => Remedy::command(format!("countd hot merge {entity}"))

@@ -302,6 +302,7 @@ fn of_databases() -> Vec<Finding> {
             SinkError::Database(timeout()),
             SinkError::Store(StoreError::OtherSettings),
             SinkError::UnknownLayout,
+            SinkError::Topic(TopicError::Missing(text())),
             SinkError::Replaced,
         ];
         for error in tables.into_iter().chain(others) {

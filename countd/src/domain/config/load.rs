@@ -251,18 +251,14 @@ impl Config {
         self.validate_ranks()
     }
 
-    /// The archive and the sink read streams, which have no repeatable events with Kafka.
+    /// The archive has the entries of streams, which have no repeatable events with Kafka.
     fn validate_log_kind(&self) -> Result<(), ConfigError> {
         if self.log.kind == LogKind::Streams {
             return Ok(());
         }
-        let excluded = [
-            ("log.archive.dir", self.log.archive.dir().is_some()),
-            ("sink.url", !self.sink.url.expose().is_empty()),
-        ];
-        if let Some((setting, _)) = excluded.into_iter().find(|(_, is_set)| *is_set) {
+        if self.log.archive.dir().is_some() {
             let problem = "not with log.kind = \"kafka\": events in the topic would be missing";
-            return Err(invalid(setting, problem));
+            return Err(invalid("log.archive.dir", problem));
         }
         if !self.log.partitions.is_power_of_two() {
             let problem = "must be a power of two with log.kind = \"kafka\"";

@@ -170,9 +170,9 @@ impl Topic {
             let problem = "this data was created by a version whose partitions are not those of Kafka's partitioner";
             return Err(TopicError::Data(problem.to_owned()));
         }
-        let layout = store.layout();
-        if layout.archives || layout.sinks {
-            let problem = "this data has an archive or a sink, which would miss events in the topic: end it first";
+        if store.layout().archives {
+            let problem =
+                "this data has an archive, which would miss events in the topic: end it first";
             return Err(TopicError::Data(problem.to_owned()));
         }
         let settings = Arc::new(config.kafka.clone());
