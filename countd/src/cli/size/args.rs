@@ -44,7 +44,7 @@ pub struct SizeCommand {
     /// Days for which events are kept: in the topic of Kafka, or in the archive
     #[arg(long, value_name = "DAYS", value_parser = parse, default_value = "7", help_heading = "Load")]
     pub retention: f64,
-    /// Minutes for which consumers may be away. Uncounted events take memory of Redis
+    /// Longest outage of the consumers, in minutes. Uncounted events take memory of Redis
     #[arg(long, value_name = "MINUTES", value_parser = parse, default_value = "10", help_heading = "Load")]
     pub outage: f64,
     /// How counters are stored
@@ -95,19 +95,19 @@ pub struct SizeCommand {
     /// Disk of a broker, in TB
     #[arg(long, value_name = "TB", value_parser = positive, default_value = "4", help_heading = "Machines")]
     pub broker_disk: f64,
-    /// What a broker writes to its disk, in MB/s
+    /// Disk throughput of a broker, in MB/s
     #[arg(long, value_name = "MB", value_parser = positive, default_value = "200", help_heading = "Machines")]
     pub broker_writes: f64,
-    /// Cores of a broker; they count only with figures that have the CPU time of brokers
+    /// Cores of a broker; used only if the figures have the CPU time of brokers
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=1024), default_value = "8", help_heading = "Machines")]
     pub broker_cores: u32,
-    /// Masters of Redis, instead of the fewest that bear the load
+    /// Masters of Redis, instead of the fewest that stay below the targets
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..=1024), help_heading = "Given numbers")]
     pub masters: Option<u64>,
-    /// Machines of countd, instead of the fewest that bear the load and one more
+    /// Machines of countd, instead of the fewest that stay below the target and one more
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(MOST), help_heading = "Given numbers")]
     pub nodes: Option<u64>,
-    /// Brokers of Kafka, instead of the fewest that bear the load
+    /// Brokers of Kafka, instead of the fewest that stay below the target
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(MOST), help_heading = "Given numbers")]
     pub brokers: Option<u64>,
     /// Figures of your machines: the .json file that `scripts/bench` writes

@@ -17,7 +17,7 @@ use std::path::Path;
 /// Runs `countd size`.
 ///
 /// # Errors
-/// The file of figures cannot be used, no deployment bears the load, or stdout cannot be written.
+/// The file of figures cannot be used, no cluster is large enough for the load, or stdout cannot be written.
 pub fn run(command: &SizeCommand) -> Result<(), CommandError> {
     let text = output(command)?;
     io::stdout().write_all(text.as_bytes())?;

@@ -75,6 +75,15 @@ pub fn show(value: f64) -> String {
     grouped + rest
 }
 
+/// [`show`] with at most two significant digits, for estimates whose error is too large for a third one.
+pub fn rough(value: f64) -> String {
+    if value <= 0.0 {
+        return show(value);
+    }
+    let unit = 10f64.powi(value.log10().floor() as i32 - 1);
+    show((value / unit).round() * unit)
+}
+
 /// A number of bytes.
 pub fn bytes(value: f64) -> String {
     let (unit, size) = [("TB", 1e12), ("GB", 1e9), ("MB", 1e6)]
@@ -123,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_for_people_have_three_digits() {
+    fn numbers_are_shown_with_three_or_two_digits() {
         for (value, text) in [
             (0.0, "0"),
             (0.1234, "0.123"),
@@ -134,6 +143,17 @@ mod tests {
             (1e7, "10,000,000"),
         ] {
             assert_eq!(show(value), text, "{value}");
+        }
+        for (value, text) in [
+            (0.0, "0"),
+            (0.276, "0.28"),
+            (0.9996, "1"),
+            (6.02, "6"),
+            (54.8, "55"),
+            (168.0, "170"),
+            (1_234.0, "1,200"),
+        ] {
+            assert_eq!(rough(value), text, "{value}");
         }
         assert_eq!(bytes(1.5e9), "1.5 GB");
         assert_eq!(bytes(512.0), "0.512 kB");

@@ -89,7 +89,7 @@ fn figures_can_be_those_of_a_file() {
 }
 
 #[test]
-fn a_load_that_no_cluster_bears_is_an_error() {
+fn a_load_beyond_the_largest_cluster_is_an_error() {
     let load = "countd size --entities 1M --actions 0 --reads 1M --hot-share 90";
     let error = output(&command(load)).expect_err("too hot").to_string();
     assert!(error.contains("hottest entity"), "{error}");

@@ -1,6 +1,6 @@
 //! A plan for people.
 
-use super::number::{bytes, share, show};
+use super::number::{bytes, rough, share, show};
 use countd::domain::sizing::{
     Limit, LogKind, Machines, MeasuredKafka, PARTITIONS, Percentiles, Plan, Workload,
 };
@@ -27,7 +27,7 @@ fn write(
     let masters = count(deployment.masters, "master");
     writeln!(
         text,
-        "Redis: {masters}, {} with replicas",
+        "Redis: {masters}, {} including replicas",
         count(plan.redis_servers, "server")
     )?;
     let machine = count(deployment.nodes, "machine");
@@ -81,11 +81,16 @@ fn write(
         "actions, until they are confirmed",
         plan.latency.write,
     )?;
+    if let Some(error) = plan.model_error {
+        let [p50, p99] =
+            [error.p50_percent, error.p99_percent].map(|error| format!("{} %", show(error)));
+        latency_row(text, "largest measured error of the model", [p50, p99])?;
+    }
     if workload.once < 1.0 {
         let measured = "repeatable actions, until they count";
         latency(text, measured, Some(plan.latency.visible))?;
     }
-    writeln!(text, "\nlimit{:>51}{:>13}", "used", "load can be")?;
+    writeln!(text, "\nlimit{:>51}{:>13}", "used", "headroom")?;
     for limit in &plan.limits {
         let growth = format!("{} x", show(limit.growth()));
         writeln!(
@@ -97,7 +102,7 @@ fn write(
     }
     if let Some(Limit { resource, used, .. }) = plan.limits.first() {
         let what = match *used > 1.0 {
-            true => "too little",
+            true => "exceeded",
             false => "breaks first",
         };
         writeln!(text, "\n{what}: {}", resource.label())?;
@@ -115,26 +120,30 @@ fn count(number: usize, thing: &str) -> String {
 }
 
 fn latency(text: &mut String, what: &str, found: Option<Percentiles>) -> std::fmt::Result {
-    let [p50, p99] = match found {
-        Some(found) => [found.p50, found.p99].map(show),
-        None => ["without bound"; 2].map(str::to_owned),
+    let percentiles = match found {
+        Some(found) => [found.p50, found.p99].map(rough),
+        None => ["overload"; 2].map(str::to_owned),
     };
+    latency_row(text, what, percentiles)
+}
+
+fn latency_row(text: &mut String, what: &str, [p50, p99]: [String; 2]) -> std::fmt::Result {
     writeln!(text, "{what:<36}{p50:>8}{p99:>10}")
 }
 
-/// What should be known about the plan.
+/// Why the plan has as many machines as it has, how long operations block a master, and which costs were measured.
 fn notes(workload: &Workload, plan: &Plan) -> Vec<String> {
     let masters = plan.deployment.masters;
     let mut notes = Vec::new();
     if let Some(resource) = plan.masters_because {
         notes.push(format!(
-            "fewer masters would have too little: {}",
+            "fewer masters would exceed the target: {}",
             resource.label()
         ));
     }
     if let Some(balanced) = plan.balanced_masters.filter(|balanced| *balanced < masters) {
         notes.push(format!(
-            "the busiest master has {} of {PARTITIONS} partitions, because each has as many slots; with as many partitions each, {} are enough",
+            "the busiest master has {} of {PARTITIONS} partitions, because slots are spread evenly and partitions are not; with evenly spread partitions, {} are enough",
             plan.busiest_partitions,
             count(balanced, "master")
         ));
@@ -143,13 +152,13 @@ fn notes(workload: &Workload, plan: &Plan) -> Vec<String> {
         notes.push(format!(
             "a table has {} rows: moving it to another master (resharding) blocks both for about {} s",
             show((workload.entities / PARTITIONS as f64).round()),
-            show(plan.table_move)
+            rough(plan.table_move)
         ));
     }
     if plan.load >= 1.0 {
         notes.push(format!(
             "a master loads its counters in about {} s when it starts",
-            show(plan.load)
+            rough(plan.load)
         ));
     }
     if !plan.measured_cluster {
@@ -173,12 +182,12 @@ fn notes(workload: &Workload, plan: &Plan) -> Vec<String> {
 /// Which costs of Kafka are measured, and which are assumed.
 fn kafka_note(measured: MeasuredKafka) -> &'static str {
     match (measured.producing, measured.counting) {
-        (false, _) => "what brokers and producing cost is assumed, not measured",
+        (false, _) => "the costs of producing and of brokers are assumed, not measured",
         (true, false) => {
-            "the costs of producing and the CPU time of brokers are measured, with one broker; what their disks do, and the cost of counting into objects from the topic, are assumed"
+            "the costs of producing and the CPU time of brokers are measured, with one broker; their disk throughput, and the cost of counting from the topic into objects, are assumed"
         }
         (true, true) => {
-            "the costs of producing and counting and the CPU time of brokers are measured, with one broker; what their disks do is assumed"
+            "the costs of producing and counting and the CPU time of brokers are measured, with one broker; their disk throughput is assumed"
         }
     }
 }
@@ -223,19 +232,19 @@ mod tests {
     fn costs_of_kafka_are_assumed_or_measured() {
         let limit = "\nCPU of the brokers ";
         let assumed = printed(KAFKA, "{}");
-        let note = "\nnote: what brokers and producing cost is assumed, not measured\n";
+        let note = "\nnote: the costs of producing and of brokers are assumed, not measured\n";
         assert!(
             assumed.contains(note) && !assumed.contains(limit),
             "{assumed}"
         );
         let measured = printed(KAFKA, OF_KAFKA);
-        let note = "\nnote: the costs of producing and counting and the CPU time of brokers are measured, with one broker; what their disks do is assumed\n";
+        let note = "\nnote: the costs of producing and counting and the CPU time of brokers are measured, with one broker; their disk throughput is assumed\n";
         assert!(
             measured.contains(note) && measured.contains(limit),
             "{measured}"
         );
         let objects = printed(&format!("{KAFKA} --storage object"), OF_KAFKA);
-        let note = "; what their disks do, and the cost of counting into objects from the topic, are assumed\n";
+        let note = "; their disk throughput, and the cost of counting from the topic into objects, are assumed\n";
         assert!(
             objects.contains(note) && objects.contains(limit),
             "{objects}"
@@ -249,8 +258,13 @@ mod tests {
         let unmeasured = printed(KAFKA, "{}");
         let note = "\nnote: the error of the model was not measured on a quiet machine yet\n";
         assert!(unmeasured.ends_with(note), "{unmeasured}");
+        let row = "\nlargest measured error of the model ";
+        assert!(!unmeasured.contains(row), "{unmeasured}");
         let measured = printed(KAFKA, OF_THE_MODEL);
         let note = "\nnote: the model differed from a measurement by at most 9 % of the CPU time, 14 % of the median latency, 31 % of the p99\n";
         assert!(measured.ends_with(note), "{measured}");
+        // Below the percentiles that it applies to.
+        let row = format!("{row}    14 %      31 %\n");
+        assert!(measured.contains(&row), "{measured}");
     }
 }

@@ -51,7 +51,7 @@ impl Resource {
             Resource::BrokerWrites => "disk writes of the brokers",
             Resource::BrokerNetwork => "network of the brokers",
             Resource::BrokerCpu => "CPU of the brokers",
-            Resource::Partitions => "masters, of at most one for each partition",
+            Resource::Partitions => "number of masters (at most one per partition)",
         }
     }
 }
@@ -69,7 +69,8 @@ pub struct Limit {
 }
 
 impl Limit {
-    /// How many times the load (for memory: the data) can be. It can be a little more: of more events, more share a partition in a commit.
+    /// The headroom: the factor by which the load (for memory: the data) can grow. It is a little too low: of more events, more share a
+    /// partition in a commit.
     pub fn growth(&self) -> f64 {
         (1.0 - self.constant) / (self.used - self.constant)
     }
