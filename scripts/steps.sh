@@ -38,20 +38,37 @@ failed_outputs() {
          wanted > 0 { print; wanted-- }' "$1"
 }
 
+# failed_seed LOG TEST: the seed that a failed test printed (COUNTINT_SEED=N), if it is a randomised one.
+failed_seed() {
+    awk -v begin="---- $2 stdout ----" '
+        /^---- .* stdout ----$/ { wanted = $0 == begin; next }
+        /^failures:$/ { wanted = 0 }
+        wanted && sub(/^COUNTINT_SEED=/, "") { print; exit }' "$1"
+}
+
 # passed_tests LOG: how many tests passed, of all binaries.
 passed_tests() { awk '/^test result: / { passed += $4 } END { print passed + 0 }' "$1"; }
+
+# again LOG TEST ARG ...: runs a test that failed once more, alone. A randomised one uses the seed with which it failed, because it could pass
+# with another one.
+again() {
+    local seed separator=(--)
+    seed=$(failed_seed "$1" "$2")
+    [[ " ${*:3} " != *" -- "* ]] || separator=()
+    RUST_TEST_THREADS=1 env ${seed:+"COUNTINT_SEED=$seed"} cargo test --locked --no-fail-fast "${@:3}" "${separator[@]}" --exact "$2" 2>&1
+}
 
 # cargo_test ARG ...: `cargo test` of everything that ARG selects, also after a failure. With RETRY, tests that failed run once more, alone:
 # beside others, on a slow machine, one can starve. Those that pass then are in the summary, because they may have found a race.
 cargo_test() {
-    local log status=0 names separator=(--)
+    local log status=0 name names
     log=$(mktemp)
     cargo test --locked --no-fail-fast "$@" 2>&1 | tee "$log" || status=1
     mapfile -t names < <(failed_tests "$log")
     if ((status != 0)) && [[ -n $RETRY ]] && ((${#names[@]} > 0 && ${#names[@]} <= 20)); then
         printf '\n==== once more, alone: %s\n' "${names[*]}"
-        [[ " $* " != *" -- "* ]] || separator=()
-        RUST_TEST_THREADS=1 cargo test --locked --no-fail-fast "$@" "${separator[@]}" --exact "${names[@]}" 2>&1 | tee "$log.again" && status=0
+        status=0
+        for name in "${names[@]}"; do again "$log" "$name" "$@" | tee -a "$log.again" || status=1; done
         # A name that no binary knows runs nothing.
         ((status != 0)) || (($(passed_tests "$log.again") >= ${#names[@]})) || status=1
         if ((status == 0)); then SUMMARY+=("passed only alone: ${names[*]}"); else FAILURES+=("$log.again"); fi
