@@ -71,6 +71,7 @@ mod schemas;
 mod sentinel;
 mod short_objects;
 mod sink;
+mod size;
 mod slow_clients;
 mod split;
 mod startup;

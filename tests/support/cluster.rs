@@ -92,15 +92,35 @@ impl Cluster {
             client.run(&replicate) == "OK"
         });
         replica.wait_for_link();
-        let id = reply::text(client.ok("CLUSTER MYID"));
-        wait_until("all know the replica", || {
+        self.wait_until_known(&replica, "slave");
+        replica
+    }
+
+    /// Starts a further master without slots, and waits until every node knows it.
+    ///
+    /// # Panics
+    /// After the deadline.
+    pub fn join(&self) -> Server {
+        let joining = node().start();
+        let meet = format!("CLUSTER MEET 127.0.0.1 {}", joining.port());
+        self.nodes[0].client().ok(&meet);
+        self.wait_until_known(&joining, "master");
+        wait_until("it sees the whole cluster", || {
+            let info = reply::text(joining.client().ok("CLUSTER INFO"));
+            info.contains("cluster_state:ok") && info.contains("cluster_size:3")
+        });
+        joining
+    }
+
+    fn wait_until_known(&self, joined: &Server, role: &str) {
+        let id = reply::text(joined.client().ok("CLUSTER MYID"));
+        wait_until("all know the node", || {
             self.nodes.iter().all(|node| {
                 let nodes = reply::text(node.client().ok("CLUSTER NODES"));
                 let line = nodes.lines().find(|line| line.starts_with(&id));
-                line.is_some_and(|line| line.contains("slave") && line.contains(" connected"))
+                line.is_some_and(|line| line.contains(role) && line.contains(" connected"))
             })
         });
-        replica
     }
 
     /// A client of the `redis` crate that follows redirections.

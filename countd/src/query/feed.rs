@@ -161,19 +161,18 @@ impl Pages {
                 let state = locator.layout().split_of(entity);
                 let state = state.filter(|state| state.has(metric));
                 facts_of_page.push(fact);
-                let is_absent = absent.next();
-                if let Some(state) = state {
-                    splits.push(SplitFact {
-                        place: facts_of_page.len() - 1,
-                        fact,
-                        state: Arc::clone(state),
-                    });
-                    facts.add_absent();
-                    continue;
-                }
-                match is_absent {
-                    Some(true) => facts.add_absent(),
-                    Some(false) | None => facts.add(locator.keys(), *store, fact),
+                let is_absent = absent.next() == Some(&true);
+                match state.filter(|_| !is_absent) {
+                    Some(state) => {
+                        splits.push(SplitFact {
+                            place: facts_of_page.len() - 1,
+                            fact,
+                            state: Arc::clone(state),
+                        });
+                        facts.add_absent();
+                    }
+                    None if is_absent => facts.add_absent(),
+                    None => facts.add(locator.keys(), *store, fact),
                 }
             }
         }

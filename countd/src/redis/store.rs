@@ -174,12 +174,20 @@ impl Store {
         Ok(self.commands.servers()?)
     }
 
+    /// [`servers`](Self::servers), with the addresses under which their replicas are known.
+    ///
+    /// # Errors
+    /// The address of a node is invalid.
+    pub fn addressed_servers(&self) -> Result<Vec<(Address, ConnectionManager)>, StoreError> {
+        Ok(self.commands.addressed_servers()?)
+    }
+
     /// [`servers`](Self::servers), each with its address as `host:port`.
     ///
     /// # Errors
     /// The address of a node is invalid.
     pub fn named_servers(&self) -> Result<Vec<(String, ConnectionManager)>, StoreError> {
-        let servers = self.commands.addressed_servers()?.into_iter();
+        let servers = self.addressed_servers()?.into_iter();
         let client = self.commands.client();
         let only = client.map(|client| client.get_connection_info().addr().to_string());
         let named = servers.map(|((host, port), server)| match &only {

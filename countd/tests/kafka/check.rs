@@ -4,9 +4,10 @@ use super::{PARTITIONS, Setup, TOPIC_PARTITIONS, start};
 use crate::support::kafka::{Brokers, Mock, TOPIC, config};
 use crate::support::stores::module;
 use crate::support::{printed, run, set_schema};
+use countint_tests::wait_until;
 
-/// The output of `countd check`, whether it succeeds or not.
-fn check(server: &countint_tests::Server, config: &str) -> (bool, String) {
+/// Whether `countd check` succeeds, and its output.
+pub(super) fn check(server: &countint_tests::Server, config: &str) -> (bool, String) {
     let output = run(server, config, &["check"]);
     let text = [output.stdout, output.stderr].concat();
     (
@@ -89,6 +90,65 @@ fn a_right_topic_passes_and_risks_are_named() {
     brokers.delete_topic();
     let (is_right, text) = check(&store.server, &config);
     assert!(!is_right && text.contains(TOPIC), "{text}");
+}
+
+#[test]
+#[ignore = "needs real brokers: scripts/test-kafka"]
+fn partitions_without_a_leader_and_risks_of_the_configuration_are_named() {
+    let mut brokers = Brokers::start(3, TOPIC_PARTITIONS);
+    risks_of_the_configuration_are_named(&brokers);
+    partitions_without_a_leader_are_named(&mut brokers);
+}
+
+/// Each partition has one replica, two of them on the same broker. Without it, these have no leader.
+fn partitions_without_a_leader_are_named(brokers: &mut Brokers) {
+    const LEADERLESS: &str = "2 partitions of the topic have no leader";
+    let store = module();
+    let config = config(&brokers.addresses(), PARTITIONS, "timeout_ms = 3000");
+    set_schema(&store.server, &config);
+    brokers.delete_topic();
+    brokers.create_topic_on(&[&[1], &[2], &[1], &[3]]);
+    let (is_right, text) = check(&store.server, &config);
+    assert!(is_right && !text.contains("no leader"), "{text}");
+    brokers.kill(0);
+    let mut last = (true, String::new());
+    // The controller waits for the session of the broker to time out.
+    wait_until("the partitions have no leader", || {
+        last = check(&store.server, &config);
+        last.1.contains(LEADERLESS)
+    });
+    assert!(!last.0, "a problem: {}", last.1);
+    brokers.launch(0);
+    wait_until("the partitions have leaders", || {
+        let (is_right, text) = check(&store.server, &config);
+        is_right && !text.contains("no leader")
+    });
+}
+
+/// Settings of the topic with which events can be lost, and the topic can be used.
+fn risks_of_the_configuration_are_named(brokers: &Brokers) {
+    let store = module();
+    let config = config(&brokers.addresses(), PARTITIONS, "");
+    set_schema(&store.server, &config);
+    let check = || check(&store.server, &config);
+    for (setting, value) in [
+        ("unclean.leader.election.enable", "true"),
+        ("min.insync.replicas", "1"),
+        ("retention.bytes", "1000000"),
+        ("retention.ms", "3600000"),
+    ] {
+        let risk = format!("{setting} is {value}: ");
+        let (_, text) = check();
+        assert!(!text.contains(&risk), "{text}");
+        brokers.configure(setting, value);
+        let mut last = (false, String::new());
+        // Brokers learn the setting from the controller.
+        wait_until("the risk is named", || {
+            last = check();
+            last.1.contains(&risk)
+        });
+        assert!(last.0, "a note: {}", last.1);
+    }
 }
 
 /// A topic with three replicas passes. With `cleanup.policy=compact` it is refused.

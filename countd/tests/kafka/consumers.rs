@@ -1,11 +1,12 @@
 //! Consumers that are killed, paused, join and leave, in the midst of batches.
 
-use super::{Setup, read, start};
+use super::{Setup, assert_equals_records, read, start};
 use crate::support::invariants::assert_invariants;
-use crate::support::kafka::Topic;
+use crate::support::kafka::{SentReads, Topic};
 use crate::support::stores::{TestStore, for_each_store};
-use crate::support::workload::Random;
+use crate::support::workload::{Random, StopOnDrop};
 use crate::support::{Countd, on_note};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
 
@@ -15,25 +16,52 @@ for_each_store! {
     records_count_once_when_consumers_join_and_leave
 }
 
-/// Produces records while `meanwhile` runs, some by other clients and some by a process that serves.
-fn produce_while(topic: &Topic, serving: &Countd, meanwhile: impl FnOnce()) {
-    let is_done = std::sync::atomic::AtomicBool::new(false);
+const NOTES: u64 = 30;
+
+/// What was done while consumers were killed.
+struct Done {
+    reads: SentReads,
+    /// The number of likes: the n-th one is of note n modulo [`NOTES`].
+    likes: u64,
+}
+
+/// Produces reads while `meanwhile` runs, some by another client and some by a process that serves, and likes notes. The process is never
+/// killed, so every action succeeds.
+fn produce_while(topic: &Topic, serving: &Countd, meanwhile: impl FnOnce()) -> Done {
+    let stop = AtomicBool::new(false);
     thread::scope(|scope| {
-        scope.spawn(|| {
-            let mut round = 0;
-            while !is_done.load(std::sync::atomic::Ordering::Relaxed) {
-                let records: Vec<_> = (0..100).map(|i| read(i % 30, round)).collect();
-                topic.produce(&records);
-                let api = serving.api();
-                api.act("read", on_note(round % 30, 1));
-                api.act("like", on_note(round % 30, round));
+        let producing = scope.spawn(|| {
+            let (api, mut reads, mut round) = (serving.api(), SentReads::default(), 0);
+            while !stop.load(Relaxed) {
+                let records: Vec<_> = (0..100).map(|i| read(i % NOTES, round)).collect();
+                reads.produce(topic, &records);
+                reads.act(&api, round % NOTES);
+                api.act("like", on_note(round % NOTES, round));
                 round += 1;
                 thread::sleep(Duration::from_millis(2));
             }
+            assert_eq!(reads.acknowledged_by_api(), round);
+            let likes = round;
+            Done { reads, likes }
         });
+        let running = StopOnDrop(&stop);
         meanwhile();
-        is_done.store(true, std::sync::atomic::Ordering::Relaxed);
-    });
+        drop(running);
+        producing.join().expect("it ends")
+    })
+}
+
+/// Asserts that everything that was done is counted once.
+#[track_caller]
+fn assert_counted<B>(setup: &Setup<B>, done: &Done) {
+    let records = setup.drain();
+    done.reads.assert_in_topic(&records);
+    assert_equals_records(&setup.api(), &records);
+    for note in 0..NOTES {
+        let likes = (0..done.likes).filter(|like| like % NOTES == note).count();
+        assert_eq!(setup.api().counts(note)["like"], likes, "note {note}");
+    }
+    assert_invariants(&setup.store.server, &setup.config);
 }
 
 fn records_count_once_when_consumers_are_killed(store: TestStore) {
@@ -47,7 +75,7 @@ pub(super) fn consumers_are_killed<B>(mut setup: Setup<B>) {
         &mut setup.countd,
         start(&setup.store, &setup.config, "consume"),
     );
-    produce_while(&setup.topic, &serving, || {
+    let done = produce_while(&setup.topic, &serving, || {
         for _ in 0..5 {
             thread::sleep(Duration::from_millis(100 + random.below(300)));
             countd.kill();
@@ -55,8 +83,7 @@ pub(super) fn consumers_are_killed<B>(mut setup: Setup<B>) {
         }
     });
     setup.countd = serving;
-    setup.assert_exact();
-    assert_invariants(&setup.store.server, &setup.config);
+    assert_counted(&setup, &done);
 }
 
 fn records_count_once_when_consumers_join_and_leave(store: TestStore) {
@@ -66,7 +93,7 @@ fn records_count_once_when_consumers_join_and_leave(store: TestStore) {
 pub(super) fn consumers_join_and_leave<B>(setup: Setup<B>) {
     let serving = setup.another("serve");
     let mut random = Random(12);
-    produce_while(&setup.topic, &serving, || {
+    let done = produce_while(&setup.topic, &serving, || {
         for round in 0..3 {
             let mut others: Vec<Countd> = (0..2).map(|_| setup.another("consume")).collect();
             thread::sleep(Duration::from_millis(200 + random.below(500)));
@@ -78,8 +105,7 @@ pub(super) fn consumers_join_and_leave<B>(setup: Setup<B>) {
             }
         }
     });
-    setup.assert_exact();
-    assert_invariants(&setup.store.server, &setup.config);
+    assert_counted(&setup, &done);
 }
 
 #[test]
@@ -92,7 +118,7 @@ pub(super) fn a_zombie_is_woken<B>(setup: Setup<B>) {
     let serving = setup.another("serve");
     let zombie = setup.another("consume");
     let mut random = Random(13);
-    produce_while(&setup.topic, &serving, || {
+    let done = produce_while(&setup.topic, &serving, || {
         for _ in 0..4 {
             zombie.suspend();
             // Past its session of 500 ms: the other process reads its partitions.
@@ -101,8 +127,7 @@ pub(super) fn a_zombie_is_woken<B>(setup: Setup<B>) {
             thread::sleep(Duration::from_millis(random.below(600)));
         }
     });
-    setup.assert_exact();
-    assert_invariants(&setup.store.server, &setup.config);
+    assert_counted(&setup, &done);
 }
 
 #[test]

@@ -1,11 +1,11 @@
 //! What the tests rely on: the clients of the harness.
 
 use super::{TOPIC_PARTITIONS, read};
-use crate::support::kafka::{Brokers, Mock, expected};
+use crate::support::kafka::{Brokers, Mock, SentReads, Topic, expected};
 use crate::support::stores::TestStore;
 use std::collections::BTreeMap;
 
-fn records_by_partition(topic: &crate::support::kafka::Topic) -> BTreeMap<i32, usize> {
+fn records_by_partition(topic: &Topic) -> BTreeMap<i32, usize> {
     let mut records: BTreeMap<i32, usize> = BTreeMap::new();
     for record in topic.records() {
         *records.entry(record.partition).or_default() += 1;
@@ -36,6 +36,30 @@ fn a_mock_cluster_keeps_records_in_the_partitions_of_their_keys() {
         producing.join().expect("it is delivered");
     });
     assert_eq!(topic.records().len(), 201);
+}
+
+/// A topic with a read of note 1, and what the client that produced it expects.
+fn one_read(mock: &Mock) -> (Topic, SentReads) {
+    let (topic, mut sent) = (mock.topic(), SentReads::default());
+    sent.produce(&topic, &[read(1, 1)]);
+    sent.assert_in_topic(&topic.records());
+    (topic, sent)
+}
+
+#[test]
+#[should_panic(expected = "0 reads of note:1 in the topic, 1..=1 acknowledged and sent")]
+fn an_acknowledged_read_that_is_not_in_the_topic_is_noticed() {
+    let (_, sent) = one_read(&Mock::start(TOPIC_PARTITIONS));
+    sent.assert_in_topic(&Mock::start(TOPIC_PARTITIONS).topic().records());
+}
+
+#[test]
+#[should_panic(expected = "2 reads of note:1 in the topic, 1..=1 acknowledged and sent")]
+fn a_read_that_is_in_the_topic_twice_is_noticed() {
+    let mock = Mock::start(TOPIC_PARTITIONS);
+    let (topic, sent) = one_read(&mock);
+    topic.produce(&[read(1, 1)]);
+    sent.assert_in_topic(&topic.records());
 }
 
 #[test]

@@ -1,24 +1,32 @@
 //! A randomised test: clients act through the API and produce into the topic while brokers, countd and Redis are killed, and processes
-//! suspended, in random order. The seed is another one in each run, unless `COUNTINT_SEED` sets it, and is printed.
+//! suspended, in random order. The seed is another one in each run, unless `COUNTINT_SEED` sets it. `COUNTINT_ACTIONS` sets the number of
+//! actions.
 
 use super::model::{self, assert_matches_workload, produce_reads};
 use super::{PARTITIONS, TOPIC_PARTITIONS, start};
 use crate::support::Countd;
 use crate::support::kafka::{Brokers, Topic, config};
 use crate::support::stores::module;
-use crate::support::workload::{Model, Progress, Random, StopOnDrop, WorkloadSize, run_clients};
+use crate::support::workload::{
+    Progress, Random, StopOnDrop, WorkloadSize, actions_or, run_clients, seed,
+};
 use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::Duration;
 
-const SIZE: WorkloadSize = WorkloadSize {
-    clients: 8,
-    users: 20,
-    notes: 200,
-    actions_per_client: 1_500,
-    batch: 25,
-    erasures: 2,
-};
+/// As many actions as without Kafka, unless `COUNTINT_ACTIONS` sets another number.
+fn size() -> WorkloadSize {
+    const CLIENTS: u64 = 8;
+    WorkloadSize {
+        clients: CLIENTS,
+        users: 20,
+        notes: 200,
+        actions_per_client: actions_or(crate::model::FULL.total()).div_ceil(CLIENTS),
+        batch: 25,
+        erasures: 2,
+    }
+}
+
 /// The commands of the processes.
 const COMMANDS: [&str; 3] = ["serve", "consume", "all"];
 
@@ -38,11 +46,14 @@ enum Kill {
 }
 
 /// Every process, every broker and Redis, so that no run leaves one out.
-const KILLS: [Kill; 16] = [
+const KILLS: [Kill; 20] = [
+    Kill::Process(0),
     Kill::Process(0),
     Kill::Process(0),
     Kill::Process(1),
     Kill::Process(1),
+    Kill::Process(1),
+    Kill::Process(2),
     Kill::Process(2),
     Kill::Process(2),
     Kill::Suspend(0),
@@ -53,6 +64,7 @@ const KILLS: [Kill; 16] = [
     Kill::Broker(1),
     Kill::Broker(2),
     Kill::TwoBrokers,
+    Kill::Redis,
     Kill::Redis,
     Kill::Redis,
 ];
@@ -66,18 +78,10 @@ fn shuffled(random: &mut Random) -> [Kill; KILLS.len()] {
     kills
 }
 
-fn seed() -> u64 {
-    match std::env::var("COUNTINT_SEED") {
-        Ok(seed) => seed.parse().expect("COUNTINT_SEED is a number"),
-        Err(_) => fastrand::u64(..1_000_000),
-    }
-}
-
 #[test]
 #[ignore = "needs real brokers: scripts/test-kafka"]
 fn everything_counts_once_whatever_is_killed() {
-    let seed = seed();
-    eprintln!("COUNTINT_SEED={seed}");
+    let (seed, size) = (seed(), size());
     let mut random = Random(seed);
     let mut brokers = Brokers::start(3, TOPIC_PARTITIONS);
     let mut store = module();
@@ -87,29 +91,31 @@ fn everything_counts_once_whatever_is_killed() {
     let mut processes = COMMANDS.map(|command| start(&store, config, command));
     let apis = [processes[0].api(), processes[2].api()];
     let (topic, stop) = (brokers.topic(), AtomicBool::new(false));
-    let mut model = Model::default();
-    thread::scope(|scope| {
+    let done = thread::scope(|scope| {
         let producing = scope.spawn(|| {
             let producer = Topic::new(&addresses, &[]);
-            produce_reads(&producer, &apis[0], seed + 1, SIZE.notes, &stop);
+            produce_reads(&producer, &apis, seed + 1, size.notes, &stop)
         });
         let stop = StopOnDrop(&stop);
-        model = run_clients(&apis, seed, SIZE, |progress| {
-            kill(&mut random, progress, &mut brokers, &mut processes, || {
+        let model = run_clients(&apis, seed, size, |progress| {
+            let slice = size.total() / KILLS.len() as u64;
+            let at = (progress, slice);
+            kill(&mut random, at, &mut brokers, &mut processes, || {
                 store.server.kill();
                 store.server.start_again();
             });
         });
         drop(stop);
-        producing.join().expect("it ends");
+        (model, producing.join().expect("it ends"))
     });
-    assert_matches_workload(&apis[0], &store, config, &topic, model, SIZE);
+    assert_matches_workload(&apis[0], &store, config, &topic, done, size);
 }
 
-/// Kills everything of [`KILLS`] at random points of the progress of the clients, and starts it again.
+/// Kills everything of [`KILLS`] at random points of the progress of the clients, each in its slice of this many actions, and starts it
+/// again.
 fn kill(
     random: &mut Random,
-    progress: &Progress,
+    (progress, slice): (&Progress, u64),
     brokers: &mut Brokers,
     processes: &mut [Countd; 3],
     mut kill_redis: impl FnMut(),
@@ -123,7 +129,6 @@ fn kill(
     // The active controller moves only when its broker or both others are killed. Each broker is killed alone, and the pair are the two
     // whose single kills come last, so one of these kills hits the active controller in any order.
     let pair = [single[1], single[2]];
-    let slice = SIZE.total() / kills.len() as u64;
     for (number, kill) in (0..).zip(kills) {
         progress.wait_for(number * slice + random.below(slice));
         eprintln!("kill {number}: {kill:?}");

@@ -9,7 +9,7 @@ use countint_tests::wait_until;
 pub(super) const GROUP: &str = "countd";
 
 /// Commits an offset of each partition for the group, which depends on the partition and its end.
-fn commit<B>(setup: &Setup<B>, offset: fn(i32, i64) -> i64) {
+pub(super) fn commit<B>(setup: &Setup<B>, offset: fn(i32, i64) -> i64) {
     let ends = ends(setup);
     let offset = |partition: i32| offset(partition, ends[partition as usize]);
     setup.topic.commit(GROUP, offset);

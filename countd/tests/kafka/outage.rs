@@ -1,13 +1,68 @@
 //! Brokers that are away: *once* actions go on, and others are refused until the brokers are back.
 
-use super::{PARTITIONS, Setup, TOPIC_PARTITIONS, event, read, start};
-use crate::support::kafka::{Mock, config, wait_until_published};
+use super::{
+    PARTITIONS, Setup, TOPIC_PARTITIONS, act_until_accepted, assert_equals_records, event, read,
+    start, wait_for_metric,
+};
+use crate::support::kafka::{
+    Brokers, Mock, Outage, TwoOfThree, config, copies, wait_until_counted, wait_until_published,
+};
 use crate::support::stores::module;
 use crate::support::{Api, metric, on_note, with};
-use countint_tests::wait_until;
 use serde_json::json;
 
 const TIMEOUT: &str = "timeout_ms = 1000";
+/// The entries of streams whose copies are not in the topic.
+const UNPUBLISHED: &str = "countd_kafka_unpublished_events";
+
+#[test]
+fn repeatable_actions_are_refused_while_brokers_are_away() {
+    repeatable_actions_are_refused(&mut Mock::start(TOPIC_PARTITIONS));
+}
+
+#[test]
+fn counting_goes_on_when_brokers_are_back() {
+    counting_goes_on(&mut Mock::start(TOPIC_PARTITIONS));
+}
+
+#[test]
+fn a_process_starts_although_brokers_are_away() {
+    a_process_starts(&mut Mock::start(TOPIC_PARTITIONS));
+}
+
+#[test]
+#[ignore = "needs real brokers: scripts/test-kafka"]
+fn facts_are_accepted_while_two_of_three_brokers_are_killed() {
+    on_three_brokers(TwoOfThree::killed);
+}
+
+#[test]
+#[ignore = "needs real brokers: scripts/test-kafka"]
+fn facts_are_accepted_while_two_of_three_brokers_are_suspended() {
+    on_three_brokers(TwoOfThree::suspended);
+}
+
+/// The name of a scenario, and the scenario.
+type Scenario = (&'static str, fn(&mut TwoOfThree));
+
+/// Runs all scenarios, each with its own topic.
+fn on_three_brokers(outage: fn(Brokers) -> TwoOfThree) {
+    let scenarios: [Scenario; 3] = [
+        (
+            "repeatable actions are refused",
+            repeatable_actions_are_refused,
+        ),
+        ("counting goes on", counting_goes_on),
+        ("a process starts", a_process_starts),
+    ];
+    let mut outage = outage(Brokers::start(3, TOPIC_PARTITIONS));
+    for (name, scenario) in scenarios {
+        eprintln!("scenario: {name}");
+        outage.brokers.delete_topic();
+        outage.brokers.create_topic(TOPIC_PARTITIONS);
+        scenario(&mut outage);
+    }
+}
 
 #[track_caller]
 fn assert_refused(api: &Api) {
@@ -17,11 +72,17 @@ fn assert_refused(api: &Api) {
     assert!(response.retry_after.is_some_and(|seconds| seconds > 0));
 }
 
-#[test]
-fn repeatable_actions_are_refused_while_brokers_are_away() {
-    let setup = Setup::with(module(), TIMEOUT);
+/// Waits until reads are accepted in every partition of the topic.
+fn wait_until_accepted(api: &Api) {
+    for note in 100..140 {
+        act_until_accepted(api, "read", &on_note(note, 1));
+    }
+}
+
+fn repeatable_actions_are_refused(brokers: &mut impl Outage) {
+    let setup = Setup::on(brokers, module(), TIMEOUT);
     let api = setup.api();
-    api.act("read", on_note(1, 1));
+    wait_until_accepted(&api);
     setup.brokers.go_away();
     assert_refused(&api);
     // Events, and lines of a batch. The likes among them go on.
@@ -55,22 +116,23 @@ fn repeatable_actions_are_refused_while_brokers_are_away() {
     );
     assert_eq!(api.get("/readyz").0, 200);
     assert!(metric(&api, "countd_kafka_produce_errors_total") > 0);
+    // The likes and the read, which are counted and not copied.
+    wait_for_metric(&api, UNPUBLISHED, |entries| entries == 12);
     setup.brokers.come_back();
-    wait_until("reads are accepted again", || {
-        api.post("/action/read", &on_note(4, 1)).0 == 200
-    });
-    // A read that was refused may be in the topic all the same: it then counts.
+    // A read that was refused may be in the topic all the same, before the one of its partition that is accepted. It then counts.
+    wait_until_accepted(&api);
     setup.assert_exact();
     wait_until_published(&setup.store, PARTITIONS);
     assert_eq!(
         api.counts(3),
         json!({ "read": 1, "like": 10, "fav": 0, "comment": 0, "repost": 0 })
     );
+    assert_eq!(copies(&setup.topic.records()).len(), 12);
+    wait_for_metric(&api, UNPUBLISHED, |entries| entries == 0);
 }
 
-#[test]
-fn counting_goes_on_when_brokers_are_back() {
-    let setup = Setup::with(module(), TIMEOUT);
+fn counting_goes_on(brokers: &mut impl Outage) {
+    let setup = Setup::on(brokers, module(), TIMEOUT);
     for round in 0..3 {
         let records: Vec<_> = (0..1_000).map(|i| read(i % 50, round)).collect();
         setup.topic.produce(&records);
@@ -84,24 +146,21 @@ fn counting_goes_on_when_brokers_are_back() {
 }
 
 /// Likes work from the first moment on, and reads as soon as the brokers are there.
-#[test]
-fn a_process_starts_although_brokers_are_away() {
+fn a_process_starts(brokers: &mut impl Outage) {
     let store = module();
-    let mock = Mock::start(TOPIC_PARTITIONS);
-    let config = config(&mock.addresses(), PARTITIONS, TIMEOUT);
+    let config = config(&brokers.addresses(), PARTITIONS, TIMEOUT);
     // A process has recorded the topic before.
     drop(start(&store, &config, "all"));
-    mock.go_away();
+    brokers.go_away();
     let countd = start(&store, &config, "all");
     let api = countd.api();
     assert_eq!(api.act("like", on_note(1, 1))["count"], 1);
     assert_refused(&api);
-    mock.come_back();
-    wait_until("reads are accepted", || {
-        api.post("/action/read", &on_note(1, 1)).0 == 200
-    });
-    let topic = mock.topic();
-    let records = crate::support::kafka::wait_until_counted(&store, &topic, PARTITIONS);
-    super::assert_equals_records(&api, &records);
+    brokers.come_back();
+    wait_until_accepted(&api);
+    let topic = brokers.topic();
+    let records = wait_until_counted(&store, &topic, PARTITIONS);
+    assert_equals_records(&api, &records);
     wait_until_published(&store, PARTITIONS);
+    assert_eq!(copies(&topic.records()).len(), 1);
 }

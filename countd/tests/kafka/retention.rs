@@ -1,8 +1,9 @@
 //! Records that the topic has removed before they were counted. Kafka's `DeleteRecords` removes them as retention does. These scenarios need
 //! real brokers: see [`three_brokers`](super::three_brokers).
 
-use super::{Setup, TOPIC_PARTITIONS, assert_equals_records, read, wait_for_metric};
+use super::{PARTITIONS, Setup, TOPIC_PARTITIONS, assert_equals_records, read, wait_for_metric};
 use crate::support::kafka::{Brokers, Record, wait_until_counted};
+use crate::support::stores::TestStore;
 use crate::support::{metric, on_note};
 use countint_tests::wait_until;
 
@@ -19,6 +20,15 @@ fn wait_until_published_offsets(setup: &Setup<&Brokers>) {
     wait_until("all positions are at the end", || {
         setup.topic.committed("countd") == ends
     });
+}
+
+/// A note that [`Setup::produce`] reads and whose records are in this partition of the topic.
+pub(super) fn note_in(topic_partition: i32) -> u64 {
+    let note = (0..40).find(|note| {
+        let partition = TestStore::partition(&format!("note:{note}"), PARTITIONS);
+        i32::from(partition) % TOPIC_PARTITIONS == topic_partition
+    });
+    note.expect("one of 40 notes")
 }
 
 /// Counts some records, and produces others while no process runs. The first of these are removed in one partition: returns their number,
@@ -52,16 +62,7 @@ pub(super) fn uncounted_records_are_removed(mut setup: Setup<&Brokers>) {
     // Nothing is skipped.
     assert_eq!(metric(&api, LOST), 0);
     // Others are counted, also facts of entities in the partition.
-    let stopped = (0..40).find(|note| {
-        let partition = crate::support::stores::TestStore::partition(&format!("note:{note}"), 1024);
-        i32::from(partition) % TOPIC_PARTITIONS == 1
-    });
-    let stopped = stopped.expect("one of 40 notes is in partition 1");
-    let goes_on = (0..40).find(|note| {
-        let partition = crate::support::stores::TestStore::partition(&format!("note:{note}"), 1024);
-        i32::from(partition) % TOPIC_PARTITIONS == 2
-    });
-    let goes_on = goes_on.expect("one of 40 notes is in partition 2");
+    let [stopped, goes_on] = [1, 2].map(note_in);
     assert_eq!(api.act("like", on_note(stopped, 5))["count"], 1);
     wait_until("other partitions go on", || {
         api.counts(goes_on)["read"] == 20
@@ -76,7 +77,7 @@ pub(super) fn removed_records_are_skipped(mut setup: Setup<&Brokers>) {
     let (lost, countable) = lose_records(&mut setup);
     setup.countd.launch();
     let api = setup.api();
-    wait_until_counted(&setup.store, &setup.topic, super::PARTITIONS);
+    wait_until_counted(&setup.store, &setup.topic, PARTITIONS);
     wait_for_metric(&api, LOST, |records| records == lost);
     assert_equals_records(&api, &countable);
     assert_eq!(api.get("/readyz").0, 200);
@@ -98,7 +99,7 @@ pub(super) fn counted_records_are_removed(mut setup: Setup<&Brokers>) {
             setup.countd.launch();
         }
         setup.topic.produce(&[read(100, 1)]);
-        wait_until_counted(&setup.store, &setup.topic, super::PARTITIONS);
+        wait_until_counted(&setup.store, &setup.topic, PARTITIONS);
     }
     assert_equals_records(&setup.api(), &records);
     assert_eq!(setup.api().counts(100)["read"], 2);

@@ -2,9 +2,12 @@
 //! brokers: the mock cluster drops records of long tests.
 
 use super::{PARTITIONS, Setup, assert_equals_records, read};
-use crate::split::StopOnDrop;
 use crate::split::model::assert_likes_match_the_model;
-use crate::support::kafka::{wait_until_counted, wait_until_published};
+use crate::split::repeated;
+use crate::support::invariants::assert_invariants;
+use crate::support::kafka::{Brokers, SentReads, Topic, wait_until_counted, wait_until_published};
+use crate::support::workload::StopOnDrop;
+use crate::support::{Api, Running, on_note};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
@@ -12,27 +15,100 @@ use std::time::Duration;
 /// Lines of the configuration: clients are not limited.
 pub(super) const SETTINGS: &str = "[limits.user]\nper_second = 0";
 
+/// The steps at which something is killed. All four take seven minutes; with streams, all are tested.
+const STEPS: usize = 2;
+
+/// Produces reads of the entity and of another one until it is stopped, also through the API.
+fn produce_reads(topic: &Topic, api: &Api, stop: &AtomicBool) -> SentReads {
+    let (mut reads, mut round) = (SentReads::default(), 0);
+    while !stop.load(Relaxed) {
+        let records: Vec<_> = (0..20).map(|uid| read(7 + uid % 2, round + uid)).collect();
+        reads.produce(topic, &records);
+        reads.act(api, 7);
+        round += 20;
+        thread::sleep(Duration::from_millis(50));
+    }
+    reads
+}
+
+/// Asserts that the topic has all reads that were acknowledged, and that each counts once.
+#[track_caller]
+fn assert_reads<B>(setup: &Setup<B>, reads: &SentReads) {
+    let records = wait_until_counted(&setup.store, &setup.topic, PARTITIONS);
+    wait_until_published(&setup.store, PARTITIONS);
+    assert!(reads.acknowledged_by_api() > 20);
+    reads.assert_in_topic(&records);
+    assert_equals_records(&setup.api(), &records);
+}
+
 /// Reads are produced while the entity is split and merged, and commands, processes and Redis are killed.
 pub(super) fn an_entity_is_split<B>(mut setup: Setup<B>) {
     let stop = AtomicBool::new(false);
-    let (topic, config) = (&setup.topic, setup.config.as_str());
-    thread::scope(|scope| {
-        scope.spawn(|| {
-            let mut round = 0;
-            while !stop.load(Relaxed) {
-                let records: Vec<_> = (0..20).map(|uid| read(7 + uid % 2, round + uid)).collect();
-                topic.produce(&records);
-                round += 20;
-                thread::sleep(Duration::from_millis(50));
-            }
-        });
+    let (topic, api, config) = (&setup.topic, setup.api(), setup.config.as_str());
+    let reads = thread::scope(|scope| {
+        let producing = scope.spawn(|| produce_reads(topic, &api, &stop));
         let running = StopOnDrop(&stop);
-        assert_likes_match_the_model(&mut setup.store, config, 1);
+        assert_likes_match_the_model(&mut setup.store, config, STEPS);
         drop(running);
+        producing.join().expect("it ends")
     });
-    let records = wait_until_counted(&setup.store, topic, PARTITIONS);
-    wait_until_published(&setup.store, PARTITIONS);
-    let reads = records.iter().filter(|record| record.source().is_none());
-    assert!(reads.count() > 500);
-    assert_equals_records(&setup.api(), &records);
+    assert_reads(&setup, &reads);
+}
+
+/// Likes the entity as many users until it is stopped; each third one takes it back. Returns the number of likes that are left.
+fn like(api: &Api, stop: &AtomicBool) -> u64 {
+    let (mut uid, mut likes) = (0, 0);
+    while !stop.load(Relaxed) {
+        uid += 1;
+        let act = |path: &str| repeated(|| api.try_post(path, &on_note(7, uid).to_string()));
+        act("/action/like");
+        match uid % 3 {
+            0 => drop(act("/action/unlike")),
+            _ => likes += 1,
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+    likes
+}
+
+/// A broker is killed in the midst of a split, and another one in the midst of a merge. The split and the merge go on without it.
+pub(super) fn brokers_are_killed_during_a_split_and_a_merge(mut setup: Setup<Brokers>) {
+    let stop = AtomicBool::new(false);
+    let (topic, api) = (&setup.topic, setup.api());
+    let (server, config) = (&setup.store.server, setup.config.as_str());
+    let brokers = &mut setup.brokers;
+    let (reads, likes) = thread::scope(|scope| {
+        let producing = scope.spawn(|| produce_reads(topic, &api, &stop));
+        let liking = scope.spawn(|| like(&api, &stop));
+        let running = StopOnDrop(&stop);
+        thread::sleep(Duration::from_secs(1));
+        let split = ["hot", "split", "note:7", "--shards", "4", "--grace", "0"];
+        let merge = ["hot", "merge", "note:7"];
+        for (node, step, arguments) in [
+            (0, "freezing facts", &split[..]),
+            (1, "copying facts", &merge),
+        ] {
+            let mut command = Running::start(server, config, arguments);
+            if !command.wait_for_step(step, 1) {
+                panic!("{}", command.end().2);
+            }
+            // It does not get further before the broker is dead.
+            command.suspend();
+            brokers.kill(node);
+            command.resume();
+            let (succeeded, _, errors) = command.end();
+            assert!(succeeded, "{errors}");
+            // Likes of the entity are published without the broker.
+            thread::sleep(Duration::from_secs(1));
+            brokers.launch(node);
+        }
+        drop(running);
+        let reads = producing.join().expect("it ends");
+        (reads, liking.join().expect("it ends"))
+    });
+    setup.drain();
+    assert_reads(&setup, &reads);
+    assert!(likes > 100);
+    assert_eq!(setup.api().counts(7)["like"], likes);
+    assert_invariants(&setup.store.server, &setup.config);
 }

@@ -1,16 +1,17 @@
-//! Scenarios on one cluster of three real brokers: those of the mock cluster, and those that need requests of the Admin API that it lacks
-//! (DeleteRecords, DeleteGroups, DeleteTopics, CreatePartitions, AlterConfigs).
+//! Scenarios on one cluster of three real brokers: those of the mock cluster, those that need requests of the Admin API that it lacks
+//! (DeleteRecords, DeleteGroups, DeleteTopics, CreatePartitions, AlterConfigs), and one in which brokers are killed.
 
 use super::{Setup, TOPIC_PARTITIONS};
-use super::{check, consumers, offsets, rebuild, redis, retention, splits, topics};
+use super::{check, consumers, last_second, offsets, rebuild, redis, retention, splits, topics};
 use crate::support::kafka::Brokers;
 use crate::support::stores::module;
+use std::time::Instant;
 
 /// The name, lines of the section `[kafka]`, and the scenario.
 type Scenario<'b> = (&'static str, &'static str, fn(Setup<&'b Brokers>));
 
 #[rustfmt::skip]
-fn scenarios<'b>() -> [Scenario<'b>; 18] {
+fn scenarios<'b>() -> [Scenario<'b>; 19] {
     [
         ("consumers are killed", "", consumers::consumers_are_killed),
         ("consumers join and leave", "", consumers::consumers_join_and_leave),
@@ -21,6 +22,7 @@ fn scenarios<'b>() -> [Scenario<'b>; 18] {
         ("Redis loses writes", "", redis::redis_loses_writes),
         ("Redis and countd lose writes", "", redis::redis_and_countd_lose_writes),
         ("Redis is killed", "", redis::redis_is_killed),
+        ("Redis loses its last second", "", last_second::the_last_second_is_lost),
         ("an entity is split", splits::SETTINGS, splits::an_entity_is_split),
         ("uncounted records are removed", "", retention::uncounted_records_are_removed),
         ("removed records are skipped", retention::SKIP, retention::removed_records_are_skipped),
@@ -39,10 +41,21 @@ fn scenarios<'b>() -> [Scenario<'b>; 18] {
 fn records_count_once_on_three_brokers() {
     let brokers = Brokers::start(3, TOPIC_PARTITIONS);
     for (name, settings, scenario) in scenarios() {
-        eprintln!("scenario: {name}");
-        brokers.delete_topic();
-        brokers.delete_group(offsets::GROUP);
-        brokers.create_topic(TOPIC_PARTITIONS);
+        let begun = begin(&brokers, name);
         scenario(Setup::on(&brokers, module(), settings));
+        eprintln!("{:.1?}", begun.elapsed());
     }
+    let begun = begin(&brokers, "brokers are killed during a split and a merge");
+    let setup = Setup::on(brokers, module(), splits::SETTINGS);
+    splits::brokers_are_killed_during_a_split_and_a_merge(setup);
+    eprintln!("{:.1?}", begun.elapsed());
+}
+
+/// Begins a scenario with an empty topic.
+fn begin(brokers: &Brokers, name: &str) -> Instant {
+    eprintln!("scenario: {name}");
+    brokers.delete_topic();
+    brokers.delete_group(offsets::GROUP);
+    brokers.create_topic(TOPIC_PARTITIONS);
+    Instant::now()
 }

@@ -1,8 +1,9 @@
 //! The topic: its partitions, its identity, and what is refused.
 
+use super::retention::note_in;
 use super::{PARTITIONS, Setup, TOPIC_PARTITIONS, read, start};
 use crate::support::kafka::{Brokers, Mock, TOPIC, config};
-use crate::support::stores::module;
+use crate::support::stores::{TestStore, module};
 use crate::support::{Running, set_schema};
 use countint_tests::{Server, wait_until};
 
@@ -83,6 +84,48 @@ pub(super) fn a_re_created_topic_is_refused(mut setup: Setup<&Brokers>) {
     setup.produce(2);
     let error = refused(&setup.store.server, &setup.config);
     assert!(error.contains(TOPIC), "{error}");
+}
+
+/// The topic has lost its last records, or is another one of the same ID: a position of countd is beyond its end.
+#[test]
+fn a_position_beyond_the_end_of_the_topic_is_refused() {
+    let mut setup = Setup::start();
+    setup.produce(1);
+    setup.assert_exact();
+    let [stopped, goes_on] = [1, 2].map(note_in);
+    setup.countd.kill();
+    let end = setup.topic.watermarks()[1].1;
+    // The partitions of the data whose records are in partition 1 of the topic.
+    let partitions = (1..PARTITIONS).step_by(TOPIC_PARTITIONS as usize);
+    let partitions: Vec<u16> = partitions.collect();
+    let mut client = setup.store.server.client();
+    let mut set_positions = |store: &TestStore, to: i64| {
+        for partition in &partitions {
+            let (positions, field) = (store.positions(*partition), format!("topic:{partition}"));
+            client.ok(&format!("HSET {positions} {field} {to}"));
+        }
+    };
+    let beyond = end + 10_000;
+    set_positions(&setup.store, beyond);
+    setup.countd.launch();
+    let api = setup.api();
+    wait_until("the process is not ready", || api.get("/readyz").0 == 503);
+    let error = format!(
+        "partition 1 of the topic ends at offset {end}, before the position {beyond}: it was created again, or has lost records"
+    );
+    let log = setup.countd.log();
+    assert!(log.contains(&error), "{log}");
+    setup.produce(2);
+    wait_until("other partitions go on", || {
+        api.counts(goes_on)["read"] == 20
+    });
+    assert_eq!(api.counts(stopped)["read"], 10);
+    // With the right position, nothing is missing.
+    setup.countd.kill();
+    set_positions(&setup.store, end);
+    setup.countd.launch();
+    setup.assert_exact();
+    assert_eq!(setup.api().counts(stopped)["read"], 20);
 }
 
 /// The process runs when the topic is re-created: it counts nothing of the new one.

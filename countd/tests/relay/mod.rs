@@ -7,7 +7,7 @@ mod order;
 mod poison;
 mod settings;
 mod sharing;
-mod topic;
+pub(crate) mod topic;
 
 use crate::support::database::{Database, Kind, PASSWORD, for_each_database};
 use crate::support::{Api, Countd, Settings, metric, wait_until_drained};

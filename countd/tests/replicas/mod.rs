@@ -1,5 +1,7 @@
 //! `redis.read_from = "replica"`: replicas answer reads, unless their data is too old.
 
+mod staleness;
+
 use crate::support::{
     Api, Countd, Link, Settings, metric, on_note, printed, run, set_schema, wait_until_drained,
     with,
@@ -139,47 +141,6 @@ fn healthy_replica_answers_reads_and_the_primary_does_not() {
     });
     let note = printed(&run(&server, config, &["check"]));
     assert!(!note.contains("redis.read_from"), "{note}");
-}
-
-#[test]
-fn replica_that_lags_is_read_only_within_the_bound() {
-    let Setup {
-        server,
-        link,
-        replica,
-    } = Setup::new();
-    let (patient, strict) = (serve(&server, LONG), serve(&server, SHORT));
-    let (patient, strict) = (patient.api(), strict.api());
-    patient.act("like", on_note(1, 7));
-    for api in [&patient, &strict] {
-        wait_until_read(api);
-        wait_until("the replica has the like", || api.counts(1)["like"] == 1);
-    }
-    link.pause(true);
-    patient.act("like", on_note(1, 8));
-    let counts = server.client().run("RBM.CARD rbm:like:note:1");
-    assert_eq!(counts, "(integer) 2", "the primary has it");
-    // Its data is old, but not older than it may be.
-    wait_until("the replica answers", || patient.counts(1)["like"] == 1);
-    wait_until("the primary is read", || strict.counts(1)["like"] == 2);
-    let before = answered(&strict);
-    for _ in 0..20 {
-        assert_eq!(strict.counts(1)["like"], 2);
-    }
-    assert_eq!(answered(&strict), before);
-    wait_until("the replica answers", || patient.counts(1)["like"] == 1);
-    // Once it has caught up, it answers again.
-    link.pause(false);
-    wait_until("the replica answers again", || {
-        strict.counts(1);
-        answered(&strict) > before
-    });
-    wait_until("it has both", || patient.counts(1)["like"] == 2);
-    // A replica that does not answer is not waited for.
-    replica.signal("STOP");
-    strict.act("like", on_note(1, 9));
-    wait_until("the primary is read", || strict.counts(1)["like"] == 3);
-    replica.signal("CONT");
 }
 
 #[test]

@@ -106,7 +106,7 @@ fn batch(api: &Api, user: u64, done: &mut Done) {
 }
 
 /// Repeats a request until it succeeds. Returns the response and the number of attempts that may have been executed.
-fn repeated(send: impl Fn() -> Result<(u16, String), String>) -> (Json, u32) {
+pub fn repeated(send: impl Fn() -> Result<(u16, String), String>) -> (Json, u32) {
     let (begun, mut attempts) = (Instant::now(), 0);
     loop {
         let response = send();

@@ -1,7 +1,10 @@
 //! Split and merge of hot entities.
 
 mod clients;
+mod dead_letters;
 mod entity;
+mod lost_layout;
+mod merged_facts;
 pub(crate) mod model;
 mod nodes;
 mod refusals;
@@ -9,7 +12,7 @@ mod suspended;
 mod threshold;
 
 use crate::support::{Api, printed, run};
-pub(crate) use clients::StopOnDrop;
+pub(crate) use clients::{StopOnDrop, act, repeated};
 use countint_tests::{Server, wait_until};
 use serde_json::Value as Json;
 use std::collections::BTreeSet;
@@ -33,17 +36,18 @@ fn hot(server: &Server, config: &str, arguments: &[&str]) -> Json {
 }
 
 /// Splits note 7.
+pub(crate) const SPLIT: [&str; 7] = ["hot", "split", "note:7", "--shards", "4", "--grace", "0"];
+/// Merges note 7.
+const MERGE: [&str; 3] = ["hot", "merge", "note:7"];
+
+/// Splits note 7.
 pub(crate) fn split(server: &Server, config: &str) -> Json {
-    hot(
-        server,
-        config,
-        &["split", "note:7", "--shards", "4", "--grace", "0"],
-    )
+    hot(server, config, &SPLIT[1..])
 }
 
 /// Merges note 7.
 pub(crate) fn merge(server: &Server, config: &str) -> Json {
-    hot(server, config, &["merge", "note:7"])
+    hot(server, config, &MERGE[1..])
 }
 
 /// The author of note 7.

@@ -1,7 +1,7 @@
 //! Likes, taken back and repeated, and reads, while an entity is split and merged again and again.
 
 use super::clients::{Done, StopOnDrop, act};
-use super::{AUTHOR, CONFIG, assert_likes, hot, merge, split};
+use super::{AUTHOR, CONFIG, MERGE, SPLIT, assert_likes, hot, merge, split};
 use crate::support::invariants::assert_invariants;
 use crate::support::stores::{TestStore, cluster, module, objects, plain};
 use crate::support::{Countd, Running, Settings, set_schema, wait_until_drained};
@@ -124,9 +124,6 @@ pub(crate) fn assert_likes_match_the_model(store: &mut TestStore, config: &str, 
     assert_eq!(server.client().run("KEYS cnt:*~*"), "(empty array)");
     assert_invariants(server, config);
 }
-
-const SPLIT: [&str; 7] = ["hot", "split", "note:7", "--shards", "4", "--grace", "0"];
-const MERGE: [&str; 3] = ["hot", "merge", "note:7"];
 
 /// Kills the server while a command is at a step, starts it again with all its data, and lets another command finish.
 fn kill_redis_at(store: &mut TestStore, config: &str, arguments: &[&str], step: &str) {

@@ -13,6 +13,7 @@ pub struct Link {
     port: u16,
     requests: Arc<Gate>,
     replies: Arc<Gate>,
+    replication: Arc<Gate>,
     is_ended: Arc<AtomicBool>,
 }
 
@@ -32,9 +33,11 @@ impl Link {
             port: listener.local_addr().expect("an address").port(),
             requests: Arc::default(),
             replies: Arc::default(),
+            replication: Arc::default(),
             is_ended: Arc::default(),
         };
         let (requests, replies) = (Arc::clone(&link.requests), Arc::clone(&link.replies));
+        let replication = Arc::clone(&link.replication);
         let (to, is_ended) = (server.port(), Arc::clone(&link.is_ended));
         thread::spawn(move || {
             for client in listener.incoming().flatten() {
@@ -48,10 +51,25 @@ impl Link {
                 let (Ok(to_server), Ok(from_client)) = clones else {
                     continue;
                 };
-                let requests = Arc::clone(&requests);
-                thread::spawn(move || copy(from_client, to_server, &requests));
-                let replies = Arc::clone(&replies);
-                thread::spawn(move || copy(server, client, &replies));
+                let is_replica = Arc::new(AtomicBool::new(false));
+                let (requests, syncs) = (Arc::clone(&requests), Arc::clone(&is_replica));
+                thread::spawn(move || {
+                    copy(from_client, to_server, |bytes| {
+                        if contains(bytes, b"PSYNC") {
+                            syncs.store(true, SeqCst);
+                        }
+                        requests.pass(bytes);
+                    });
+                });
+                let (replies, replication) = (Arc::clone(&replies), Arc::clone(&replication));
+                thread::spawn(move || {
+                    copy(server, client, |bytes| {
+                        replies.pass(bytes);
+                        if is_replica.load(SeqCst) {
+                            replication.pass(bytes);
+                        }
+                    });
+                });
             }
         });
         link
@@ -65,6 +83,11 @@ impl Link {
     /// Stops or resumes what the server sends.
     pub fn pause(&self, is_paused: bool) {
         self.replies.is_closed.store(is_paused, SeqCst);
+    }
+
+    /// Stops or resumes what the server sends to replicas. Its replies to other clients pass.
+    pub fn pause_replication(&self, is_paused: bool) {
+        self.replication.is_closed.store(is_paused, SeqCst);
     }
 
     /// Stops what clients send, of all connections, when one of them sends this text.
@@ -93,6 +116,7 @@ impl Drop for Link {
     fn drop(&mut self) {
         self.is_ended.store(true, SeqCst);
         self.pause(false);
+        self.pause_replication(false);
         self.release();
         // Ends the thread that accepts connections.
         let _ = TcpStream::connect(("127.0.0.1", self.port));
@@ -104,7 +128,7 @@ impl Gate {
     fn pass(&self, bytes: &[u8]) {
         let closes_at = self.closes_at.lock().expect("no thread panicked");
         if let Some(text) = closes_at.as_deref()
-            && bytes.windows(text.len()).any(|part| part == text)
+            && contains(bytes, text)
         {
             self.is_closed.store(true, SeqCst);
         }
@@ -115,11 +139,15 @@ impl Gate {
     }
 }
 
-/// Copies until one side is closed.
-fn copy(mut from: TcpStream, mut to: TcpStream, gate: &Gate) {
+fn contains(bytes: &[u8], text: &[u8]) -> bool {
+    bytes.windows(text.len()).any(|part| part == text)
+}
+
+/// Copies until one side is closed. `pass` returns when bytes may pass.
+fn copy(mut from: TcpStream, mut to: TcpStream, pass: impl Fn(&[u8])) {
     let mut buffer = [0; 16_384];
     while let Ok(count @ 1..) = from.read(&mut buffer) {
-        gate.pass(&buffer[..count]);
+        pass(&buffer[..count]);
         if to.write_all(&buffer[..count]).is_err() {
             break;
         }

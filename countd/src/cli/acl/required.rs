@@ -78,8 +78,9 @@ fn declared(
     if roles.serves && config.changes.enabled {
         declared.push((common.clone(), changes::required_permissions()));
     }
-    if roles.serves && Prefilter::is_possible(config, keys, backend) {
-        declared.push((common.clone(), Prefilter::required_permissions()));
+    if roles.serves && Prefilter::is_possible(config, backend) {
+        let permissions = Prefilter::required_permissions(keys.tagged());
+        declared.push((common.clone(), permissions));
     }
     if roles.serves && config.limits.uses_redis() {
         declared.push((common.clone(), SharedLimiter::required_permissions()));

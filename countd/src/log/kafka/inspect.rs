@@ -128,6 +128,11 @@ pub async fn inspect_topic(config: &Config, store: &Store) -> Result<Inspection,
     let configuration = configuration
         .map_err(|error| error.to_string())
         .and_then(|mut all| match all.pop() {
+            // The client drops the error of the topic, and returns no entries.
+            Some(Ok(resource)) if resource.entries.is_empty() => Err(
+                "the broker returned no settings (the user needs the operation DescribeConfigs)"
+                    .to_owned(),
+            ),
             Some(Ok(resource)) => Ok(resource),
             Some(Err(code)) => Err(code.to_string()),
             None => Err("no reply".to_owned()),

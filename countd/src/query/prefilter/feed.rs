@@ -6,6 +6,7 @@ use crate::domain::event::{Event, GroupEvent, MEMBERS};
 use crate::domain::keys::Partition;
 use crate::log::{EntryKind, offset};
 use crate::redis::store::Store;
+use redis::aio::MultiplexedConnection;
 use redis::{RedisError, Value};
 use std::collections::{BTreeSet, HashMap};
 use tokio::sync::Notify;
@@ -88,6 +89,19 @@ impl Feed {
     /// Is notified of changes.
     pub fn changed(&self) -> &Notify {
         self.tracking.notify()
+    }
+
+    /// A connection to each server.
+    pub fn connections(&self) -> Vec<MultiplexedConnection> {
+        self.tracking.connections()
+    }
+
+    /// Checks that no keys have moved between servers since the feed began.
+    ///
+    /// # Errors
+    /// Some may have.
+    pub async fn check_slots(&mut self) -> Result<(), FeedError> {
+        self.tracking.check_slots().await
     }
 
     /// The events that have added facts since the last call: of all facts that were acknowledged before this call, and possibly more.

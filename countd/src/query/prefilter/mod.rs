@@ -4,26 +4,31 @@
 //! follows the log (`feed`), because each step that adds a fact appends its event. An answer is given only if the filter has every fact
 //! that was added before the request arrived:
 //!
-//! 1. The process subscribes to changes of the logs (`tracking`). Redis sends the notices at the end of each iteration of its event loop.
-//! 2. For all requests that wait, the process sends one `PING` on the same connection. It is executed in a later iteration than every change that was
-//!    acknowledged before the `PING` was sent, so the notices of these changes arrive before its reply.
+//! 1. The process subscribes to changes of the logs (`tracking`); in a cluster on every primary (`primaries`). Redis sends the notices at the end of
+//!    each iteration of its event loop.
+//! 2. For all requests that wait, the process sends one `PING` on the same connection, or `CLUSTER INFO` to each primary. It is executed in a later
+//!    iteration than every change that was acknowledged before it was sent, so the notices of these changes arrive before its reply.
 //! 3. It reads the new entries of the logs that have changed, and adds their facts.
 //! 4. A fact that is still not in the filter does not exist.
 //!
-//! Whenever any of this is not certain, nothing is known and requests ask Redis: the connection was lost, a log is not continued where it was read
-//! last, the data was flushed, or the facts are too many.
+//! The facts of a split entity are those of its base, wherever they are: what moves between its keys is in the filter already.
+//!
+//! Whenever any of this is not certain, nothing is known and requests ask Redis: a connection was lost, the nodes of the cluster have changed, a log is
+//! not continued where it was read last, the data was flushed, or the facts are too many.
 
 mod build;
+mod cluster;
 mod error;
 mod feed;
 mod filters;
+mod primaries;
+mod subscriber;
 mod tracking;
 
 use self::build::Build;
 use self::error::FeedError;
 use self::filters::Filters;
 use crate::domain::config::{Config, PrefilterConfig};
-use crate::domain::keys::Keys;
 use crate::facts::Fact;
 use crate::redis::permissions::Permissions;
 use crate::redis::script::CounterBackend;
@@ -51,7 +56,6 @@ pub struct Prefilter(Option<Arc<Shared>>);
 /// What requests and the task that follows the log share.
 struct Shared {
     settings: PrefilterConfig,
-    store: Store,
     /// `None` while they are not known to be complete.
     filters: RwLock<Option<Filters>>,
     /// The number of synchronizations that have begun.
@@ -71,25 +75,22 @@ impl Prefilter {
         Prefilter(None)
     }
 
-    /// Fills the filters, and follows the log until `stopping` turns true, if `config` says so. It works with the module on a server that is not in
-    /// cluster mode; otherwise nothing is answered. Must be called in a Tokio runtime.
+    /// Fills the filters, and follows the log until `stopping` turns true, if `config` says so. It works on data with the module; otherwise nothing
+    /// is answered. Must be called in a Tokio runtime.
     pub fn start(
         config: &Arc<Config>,
         store: Store,
         mut stopping: watch::Receiver<bool>,
     ) -> Prefilter {
         let settings = config.prefilter;
-        if !Prefilter::is_possible(config, store.keys(), store.backend()) {
+        if !Prefilter::is_possible(config, store.backend()) {
             if settings.enabled {
-                tracing::warn!(
-                    "prefilter: needs the module, and a server that is not in cluster mode"
-                );
+                tracing::warn!("prefilter: needs the module");
             }
             return Prefilter::disabled();
         }
         let shared = Arc::new(Shared {
             settings,
-            store: store.clone(),
             filters: RwLock::new(None),
             begun: AtomicU64::new(0),
             ended: watch::Sender::new(0),
@@ -109,13 +110,20 @@ impl Prefilter {
     }
 
     /// Whether the data can have a prefilter, and the configuration enables it.
-    pub fn is_possible(config: &Config, keys: Keys, backend: CounterBackend) -> bool {
-        config.prefilter.enabled && !keys.tagged() && backend == CounterBackend::Module
+    pub fn is_possible(config: &Config, backend: CounterBackend) -> bool {
+        config.prefilter.enabled && backend == CounterBackend::Module
     }
 
     /// The permissions that the prefilter requires.
-    pub fn required_permissions() -> Permissions {
+    pub fn required_permissions(is_cluster: bool) -> Permissions {
+        let of_cluster = if is_cluster {
+            primaries::PERMISSIONS
+        } else {
+            &[]
+        };
         Permissions::of_commands(tracking::PERMISSIONS)
+            .and(Permissions::of_commands(subscriber::PERMISSIONS))
+            .and(Permissions::of_commands(of_cluster))
             .and(Permissions::of_commands(feed::PERMISSIONS))
             .and(Permissions::of_commands(build::PERMISSIONS))
     }
@@ -125,13 +133,10 @@ impl Prefilter {
         self.0.is_some()
     }
 
-    /// Returns for each fact whether it certainly did not exist when this was called. `None` if nothing is known of any. At most one `PING` for
-    /// all calls of the same moment.
+    /// Returns for each fact whether it certainly did not exist when this was called. `None` if nothing is known of any. At most one
+    /// synchronization for all calls of the same moment.
     pub async fn absent(&self, facts: &[Fact<'_>]) -> Option<Vec<bool>> {
         let shared = self.0.as_ref()?;
-        if shared.has_splits() {
-            return None;
-        }
         let may_be_absent = shared.missing(facts)?;
         if !may_be_absent.contains(&true) {
             return None;
@@ -154,11 +159,6 @@ impl Prefilter {
 }
 
 impl Shared {
-    /// Whether an entity is split: its facts move between keys without events.
-    fn has_splits(&self) -> bool {
-        !self.store.layout().splits().is_empty()
-    }
-
     fn read(&self) -> RwLockReadGuard<'_, Option<Filters>> {
         self.filters.read().unwrap_or_else(PoisonError::into_inner)
     }
@@ -195,13 +195,20 @@ impl Shared {
     }
 
     async fn run(&self, config: &Config, store: &Store) {
+        let mut logged = String::new();
         loop {
             let error = match self.follow(config, store).await {
                 Err(error) => error,
                 Ok(never) => match never {},
             };
+            let was_built = self.read().is_some();
             self.forget();
-            tracing::warn!(%error, "prefilter: statuses are read from Redis until the filters are built again");
+            // Slots may move for hours.
+            let text = error.to_string();
+            if was_built || text != logged {
+                tracing::warn!(%error, "prefilter: statuses are read from Redis until the filters are built again");
+            }
+            logged = text;
             if let FeedError::TooMany(_) = error {
                 return;
             }
@@ -211,12 +218,9 @@ impl Shared {
 
     /// Builds the filters and follows the log. Ends only with an error.
     async fn follow(&self, config: &Config, store: &Store) -> Result<Infallible, FeedError> {
-        while self.has_splits() {
-            tokio::time::sleep(RETRY).await;
-        }
         let mut build = Build::new(config, store).await?;
         build.scan().await?;
-        let (filters, mut feed) = build.finish();
+        let (filters, mut feed) = build.finish().await?;
         metrics::counter!("countd_prefilter_builds_total").increment(1);
         tracing::info!(
             facts = filters.len(),
@@ -228,9 +232,6 @@ impl Shared {
         self.replace(Some(filters));
         loop {
             self.wait(feed.changed()).await;
-            if self.has_splits() {
-                return Err(FeedError::Split);
-            }
             let number = self.begin();
             let events = feed.new_facts().await?;
             if !events.is_empty() {

@@ -4,6 +4,7 @@ use super::names::TOPIC;
 use super::programs::{jars, java};
 use super::topic::Topic;
 use crate::support::certificates::Authority;
+use crate::support::process::send_signal;
 use countint_tests::env::{TempDir, deadline, free_port};
 use countint_tests::kafka::{self, Node};
 use rdkafka::admin::{
@@ -75,13 +76,7 @@ impl Brokers {
         for node in 0..nodes {
             brokers.format(node);
         }
-        // One of three waits for another one before it accepts connections.
-        for node in 0..nodes {
-            brokers.spawn(node);
-        }
-        for node in 0..nodes {
-            brokers.wait_for(node);
-        }
+        brokers.launch_together(&(0..nodes).collect::<Vec<_>>());
         brokers.create_topic(partitions);
         brokers
     }
@@ -128,6 +123,22 @@ impl Brokers {
     pub fn launch(&mut self, node: usize) {
         self.spawn(node);
         self.wait_for(node);
+    }
+
+    /// Starts nodes, and waits until all accept connections. Alone, one of three waits for another one before it does.
+    pub fn launch_together(&mut self, nodes: &[usize]) {
+        for node in nodes {
+            self.spawn(*node);
+        }
+        for node in nodes {
+            self.wait_for(*node);
+        }
+    }
+
+    /// Sends a signal by name (`STOP`, `CONT` ...) to a node.
+    pub fn signal(&self, node: usize, signal: &str) {
+        let process = self.processes[node].as_ref().expect("it runs");
+        send_signal(process.id(), signal);
     }
 
     fn wait_for(&mut self, node: usize) {
@@ -238,9 +249,22 @@ impl Brokers {
     /// Creates the topic, with a replica on each node.
     #[track_caller]
     pub fn create_topic(&self, partitions: i32) {
-        let replicas = i32::try_from(self.nodes.len()).expect("a few nodes");
+        self.create(partitions, None);
+    }
+
+    /// Creates the topic with the replicas of each partition on these nodes, by their numbers from 1 on.
+    #[track_caller]
+    pub fn create_topic_on(&self, nodes: &[&[i32]]) {
+        let partitions = i32::try_from(nodes.len()).expect("a few partitions");
+        self.create(partitions, Some(nodes));
+    }
+
+    #[track_caller]
+    fn create(&self, partitions: i32, nodes: Option<&[&[i32]]>) {
+        let all = i32::try_from(self.nodes.len()).expect("a few nodes");
         self.retry("the topic is created", |admin, options, runtime| {
-            let topic = NewTopic::new(TOPIC, partitions, TopicReplication::Fixed(replicas));
+            let replicas = nodes.map_or(TopicReplication::Fixed(all), TopicReplication::Variable);
+            let topic = NewTopic::new(TOPIC, partitions, replicas);
             let created = runtime.block_on(admin.create_topics([&topic], options));
             let created = created.map_err(|error| error.to_string())?;
             match created.into_iter().next() {

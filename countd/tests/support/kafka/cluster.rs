@@ -43,3 +43,14 @@ impl Cluster for &Brokers {
         Brokers::topic(self)
     }
 }
+
+/// Brokers that a scenario changes, and that others use after it.
+impl<B: Cluster> Cluster for &mut B {
+    fn addresses(&self) -> String {
+        B::addresses(self)
+    }
+
+    fn topic(&self) -> Topic {
+        B::topic(self)
+    }
+}

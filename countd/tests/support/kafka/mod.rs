@@ -6,7 +6,9 @@ mod counted;
 mod expected;
 mod mock;
 mod names;
+mod outage;
 mod programs;
+mod sent;
 mod topic;
 
 pub use brokers::{Brokers, PASSWORD, Security, USER};
@@ -15,6 +17,8 @@ pub use counted::{copies, wait_until_counted, wait_until_published};
 pub use expected::expected;
 pub use mock::Mock;
 pub use names::TOPIC;
+pub use outage::{Outage, TwoOfThree};
+pub use sent::SentReads;
 pub use topic::{Record, Topic};
 
 /// The sections `[log]`, `[kafka]` and `[consumer]` of a configuration. `more` are further lines of `[kafka]`, and

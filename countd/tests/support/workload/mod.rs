@@ -8,7 +8,7 @@ mod size;
 
 pub use model::{Model, authors};
 pub use progress::{Progress, StopOnDrop};
-pub use size::{ACTIVITY, DAILY, Random, WorkloadSize, metrics};
+pub use size::{ACTIVITY, DAILY, Random, WorkloadSize, actions_or, metrics, seed};
 
 use super::api::Api;
 use client::run_client;

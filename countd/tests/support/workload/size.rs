@@ -1,4 +1,4 @@
-//! The size and the metrics of a workload, and its random numbers.
+//! The size and the metrics of a workload, its random numbers and their seed.
 
 use countd::domain::config::DEFAULTS;
 
@@ -14,6 +14,26 @@ impl Random {
         z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
         (z ^ z >> 31) % bound
     }
+}
+
+/// The seed of a randomised test: `COUNTINT_SEED`, or another one in each run. It is printed, so that the run can be repeated:
+/// `scripts/test --retry` looks for this line in the output of a failed test.
+pub fn seed() -> u64 {
+    let seed = number("COUNTINT_SEED").unwrap_or_else(|| fastrand::u64(..1_000_000));
+    eprintln!("COUNTINT_SEED={seed}");
+    seed
+}
+
+/// The number of actions of a test whose size can be set: `COUNTINT_ACTIONS`, or `default`.
+pub fn actions_or(default: u64) -> u64 {
+    number("COUNTINT_ACTIONS").unwrap_or(default)
+}
+
+/// The number in an environment variable, if it is set.
+fn number(variable: &str) -> Option<u64> {
+    let text = std::env::var(variable).ok()?;
+    let number = text.parse();
+    Some(number.unwrap_or_else(|_| panic!("{variable} is not a number: {text}")))
 }
 
 /// The size of a workload.

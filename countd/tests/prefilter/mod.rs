@@ -1,18 +1,29 @@
 //! The prefilter: statuses of users who have not acted do not reach Redis, and no fact is ever denied.
 
+mod clients;
+mod cluster;
+mod moves;
+mod servers;
+mod split_filters;
+mod splits;
+
 use crate::support::invariants::assert_invariants;
 use crate::support::{
     Api, Countd, Settings, assert_refused, metric, on_note, printed, run, set_schema,
 };
 use countint_tests::env::TempDir;
 use countint_tests::{Client, Server, wait_until};
-use serde_json::json;
+use serde_json::{Value as Json, json};
 use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-/// The number of statuses of a flood: 8 clients with 10 pages of 500.
-const STATUSES: u64 = 40_000;
+/// The number of pages of each of the 8 clients of a flood.
+const PAGES: u64 = 10;
+/// The number of requests of one entity after each page.
+const SINGLE: u64 = 5;
+/// The number of statuses of a flood.
+const STATUSES: u64 = 8 * PAGES * (500 + SINGLE);
 
 const CONFIG: &str = "[limits.user]\nper_second = 0\n[log]\npartitions = 8\n[consumer]\nlinger_ms = 5\n\
     [http]\nmax_connections = 64\n[prefilter]\nenabled = true\n";
@@ -32,6 +43,10 @@ fn answers(api: &Api) -> u64 {
     metric(api, "countd_prefilter_answers_total")
 }
 
+fn builds(api: &Api) -> u64 {
+    metric(api, "countd_prefilter_builds_total")
+}
+
 /// Waits until the filters answer.
 fn wait_until_built(api: &Api) {
     let before = answers(api);
@@ -41,25 +56,62 @@ fn wait_until_built(api: &Api) {
     });
 }
 
-/// The calls of commands that read facts, and the number of all commands.
-fn commands(client: &mut Client) -> (u64, u64) {
-    let stats = client.info("commandstats");
-    let reads = stats.iter().filter(|(name, _)| {
-        ["cmdstat_rbm.page", "cmdstat_rbm.contains"]
-            .iter()
-            .any(|command| name.eq_ignore_ascii_case(command))
+/// The calls of commands that read facts, and the number of all commands, of all nodes.
+fn commands(nodes: &mut [Client]) -> (u64, u64) {
+    let (mut reads, mut all) = (0, 0);
+    for node in nodes {
+        for (name, stat) in node.info("commandstats") {
+            let is_read = ["cmdstat_rbm.page", "cmdstat_rbm.contains"]
+                .iter()
+                .any(|command| name.eq_ignore_ascii_case(command));
+            if is_read {
+                let calls = stat
+                    .strip_prefix("calls=")
+                    .and_then(|stat| stat.split(',').next());
+                reads += calls.expect("calls").parse::<u64>().expect("a number");
+            }
+        }
+        all += node.info_number("stats", "total_commands_processed");
+    }
+    (reads, all)
+}
+
+/// 500 notes.
+fn items() -> Vec<Json> {
+    let items = (1..=500).map(|eid| json!({ "etype": "note", "eid": eid }));
+    items.collect()
+}
+
+/// Asserts that statuses of users who have not acted cost the nodes little more than the synchronizations: pages, and requests of one entity.
+fn assert_flood_is_answered_from_memory(countd: &Countd, nodes: &mut [Client]) {
+    let (api, items) = (countd.api(), items());
+    wait_until("a flood is answered from memory", || {
+        let (answers_before, before) = (answers(&api), commands(nodes));
+        thread::scope(|scope| {
+            for thread in 0..8 {
+                let (api, items) = (countd.api(), &items);
+                scope.spawn(move || {
+                    for number in 0..PAGES {
+                        let uid = 1_000 + 100 * thread + number;
+                        let page = json!({ "uid": uid, "items": items, "metrics": ["like"] });
+                        let page = api.ok(api.post("/status/batch", &page));
+                        let page = page["items"].as_array().expect("a list");
+                        assert_eq!(page.len(), 500);
+                        assert!(page.iter().all(|item| item["status"]["like"] == false));
+                        for eid in 1..=SINGLE {
+                            assert!(!has(&api, eid, uid));
+                        }
+                    }
+                });
+            }
+        });
+        let (answered, after) = (answers(&api) - answers_before, commands(nodes));
+        let (reads, all) = (after.0 - before.0, after.1 - before.1);
+        // The rest are false positives, and requests that have waited too long. Each reads some facts.
+        let rest = STATUSES - answered;
+        assert!(reads <= rest, "{reads} reads of {rest} facts");
+        100 * answered >= 99 * STATUSES && 40 * all < STATUSES * nodes.len() as u64
     });
-    let calls = reads.map(|(_, stat)| {
-        let calls = stat
-            .strip_prefix("calls=")
-            .and_then(|stat| stat.split(',').next());
-        calls.expect("calls").parse::<u64>().expect("a number")
-    });
-    let calls = calls.sum();
-    (
-        calls,
-        client.info_number("stats", "total_commands_processed"),
-    )
 }
 
 #[test]
@@ -74,36 +126,9 @@ fn statuses_of_users_who_have_not_acted_do_not_reach_redis() {
     wait_until_built(&api);
     assert!(metric(&api, "countd_prefilter_facts") >= 20);
     assert!(metric(&api, "countd_prefilter_bytes") > 0);
-    let items: Vec<_> = (1..=500)
-        .map(|eid| json!({ "etype": "note", "eid": eid }))
-        .collect();
-    let mut client = server.client();
-    wait_until("a flood is answered from memory", || {
-        let (answers_before, before) = (answers(&api), commands(&mut client));
-        thread::scope(|scope| {
-            for thread in 0..8 {
-                let (api, items) = (countd.api(), &items);
-                scope.spawn(move || {
-                    for number in 0..10 {
-                        let uid = 1_000 + 100 * thread + number;
-                        let page = json!({ "uid": uid, "items": items, "metrics": ["like"] });
-                        let page = api.ok(api.post("/status/batch", &page));
-                        let page = page["items"].as_array().expect("a list");
-                        assert_eq!(page.len(), 500);
-                        assert!(page.iter().all(|item| item["status"]["like"] == false));
-                    }
-                });
-            }
-        });
-        let (answered, after) = (answers(&api) - answers_before, commands(&mut client));
-        let (reads, all) = (after.0 - before.0, after.1 - before.1);
-        // The rest are false positives, and requests that have waited too long. Each reads some facts.
-        let rest = STATUSES - answered;
-        assert!(reads <= rest, "{reads} reads of {rest} facts");
-        100 * answered >= 99 * STATUSES && 40 * all < STATUSES
-    });
+    assert_flood_is_answered_from_memory(&countd, &mut [server.client()]);
     // Of a page, only the facts that may exist are read.
-    let page = json!({ "uid": 7, "items": items, "metrics": ["like"] });
+    let page = json!({ "uid": 7, "items": items(), "metrics": ["like"] });
     let page = api.ok(api.post("/status/batch", &page));
     let page = page["items"].as_array().expect("a list");
     let liked = page.iter().filter(|item| item["status"]["like"] == true);
@@ -212,7 +237,7 @@ fn facts_are_never_denied_when_processes_and_redis_are_killed() {
         assert!(has(&api, *eid, *uid), "note {eid}, user {uid}");
     }
     assert!(!acknowledged.is_empty());
-    assert!(metric(&api, "countd_prefilter_builds_total") >= 3);
+    assert!(builds(&api) >= 3);
     assert_invariants(&server, CONFIG);
 }
 
@@ -268,7 +293,6 @@ fn a_log_that_is_not_continued_is_noticed() {
         api.act("like", on_note(eid, 1));
     }
     let mut client = server.client();
-    let builds = |api: &Api| metric(api, "countd_prefilter_builds_total");
     let event = r#"{"etype":"note","eid":"1","metric":"like","delta":1,"uid":"9","ts":1}"#;
     // A foreign ID, which the consumer renumbers, entries that cannot be decoded, and a log whose entries are deleted.
     let cases: [&[&str]; 3] = [
