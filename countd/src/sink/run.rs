@@ -341,7 +341,7 @@ impl Sink {
         let store = &self.truth.store;
         let offsets: Vec<(Partition, u64)> = self.offsets.iter().map(|(p, at)| (*p, *at)).collect();
         hold_for_sink(store, &offsets, self.config.sink.hold()).await?;
-        // The archiver trims archived logs, and the relay to the topic those that it has published.
+        // Archived logs are trimmed by the archiver, forwarded ones by the publisher.
         if !store.layout().archives && self.topic.is_none() {
             let retain = self.config.log.retain;
             let logs = std::mem::take(&mut self.advanced).into_iter();

@@ -55,7 +55,7 @@ pub struct TopicEntries {
     pub next: BTreeMap<u16, u64>,
     /// Whether records were removed before they were read.
     pub has_lost: bool,
-    /// The number of counted records that are left, those that were read included; at most: some partitions may have none of them.
+    /// The consumer lag behind the counted records, before this read. An upper bound: forwarded records are included.
     pub lag: u64,
 }
 
@@ -227,8 +227,7 @@ impl TopicTail {
             return Ok(true);
         }
         self.reader.take(&mut self.records, limit, MAX_BYTES);
-        let (keys, partitions) = (self.store.keys(), from.len());
-        let partitions = u16::try_from(partitions).unwrap_or(u16::MAX);
+        let (keys, partitions) = (self.store.keys(), self.reader.topic().identity().partitions);
         for record in self.records.iter() {
             let Some(log) = self.logs.get_mut(&record.topic_partition) else {
                 continue;

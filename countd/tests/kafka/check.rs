@@ -125,7 +125,7 @@ fn partitions_without_a_leader_are_named(brokers: &mut Brokers) {
     });
 }
 
-/// Settings of the topic with which events can be lost, and the topic can be used.
+/// Topic settings that risk data loss are notes: the check passes.
 fn risks_of_the_configuration_are_named(brokers: &Brokers) {
     let store = module();
     let config = config(&brokers.addresses(), PARTITIONS, "");

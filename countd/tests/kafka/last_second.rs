@@ -56,7 +56,7 @@ pub(super) fn the_last_second_is_lost(mut setup: Setup<&Brokers>) {
         drop(running);
         acting.join().expect("it ends")
     });
-    // Facts are only in Redis: clients repeat those that it has lost.
+    // Facts are not in the topic: clients retry those that Redis has lost.
     for like in 0..likes {
         act_until_accepted(&api, "like", &nth_like(like));
     }

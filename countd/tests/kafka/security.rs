@@ -127,7 +127,7 @@ fn missing_operations_on_the_topic_are_named() {
         assert!(text.contains(problem) && text.contains(operation), "{text}");
         brokers.acl("--add", &acl);
     }
-    // Kafka allows Describe to those who may read or write. Without any of the three, the topic is not visible.
+    // Read and Write imply Describe. Without any of the three, brokers hide the topic.
     for operation in ["Read", "Write", "Describe"] {
         brokers.acl(
             "--remove",

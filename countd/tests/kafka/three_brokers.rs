@@ -1,4 +1,4 @@
-//! Scenarios on one cluster of three real brokers: those of the mock cluster, those that need requests of the Admin API that it lacks
+//! Scenarios on one cluster of three real brokers: those of the mock cluster, those with Admin API requests that the mock does not implement
 //! (DeleteRecords, DeleteGroups, DeleteTopics, CreatePartitions, AlterConfigs), and one in which brokers are killed.
 
 use super::{Setup, TOPIC_PARTITIONS};

@@ -43,7 +43,7 @@ fn repair(client: &mut Client, store: &TestStore) {
     }
 }
 
-/// Retries all dead letters, and returns the reasons of those that are left.
+/// Retries all dead letters, and returns the reasons of the remaining ones.
 fn retry(store: &TestStore) -> Vec<String> {
     printed(&run(&store.server, CONFIG, &["dead", "retry", "--all"]));
     wait_until_drained(&store.server, 16);

@@ -16,7 +16,7 @@ use crate::driver::programs::printed;
 use crate::driver::server::{Workdir, stop};
 use crate::error::Result;
 
-/// The user `nobody`: database servers refuse to run as root.
+/// The unprivileged user of the servers. They refuse to run as root.
 const NOBODY: u32 = 65_534;
 /// The timeout for a server to accept connections.
 const START_TIMEOUT: Duration = Duration::from_secs(60);
