@@ -52,10 +52,12 @@ passed_tests() { awk '/^test result: / { passed += $4 } END { print passed + 0 }
 # again LOG TEST ARG ...: runs a test that failed once more, alone. A randomised one uses the seed with which it failed, because it could pass
 # with another one.
 again() {
-    local seed separator=(--)
+    local seed targets=() separator=(--)
     seed=$(failed_seed "$1" "$2")
     [[ " ${*:3} " != *" -- "* ]] || separator=()
-    RUST_TEST_THREADS=1 env ${seed:+"COUNTINT_SEED=$seed"} cargo test --locked --no-fail-fast "${@:3}" "${separator[@]}" --exact "$2" 2>&1
+    # Without examples in documentation, for which rustdoc reads each crate again.
+    [[ " ${*:3} " == *" --test "* || $2 == *" (line "* ]] || targets=(--lib --bins --tests)
+    RUST_TEST_THREADS=1 env ${seed:+"COUNTINT_SEED=$seed"} cargo test --locked --no-fail-fast "${targets[@]}" "${@:3}" "${separator[@]}" --exact "$2" 2>&1
 }
 
 # cargo_test ARG ...: `cargo test` of everything that ARG selects, also after a failure. With RETRY, tests that failed run once more, alone:

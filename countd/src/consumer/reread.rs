@@ -8,10 +8,12 @@ use crate::domain::config::Config;
 use crate::domain::error::StoreError;
 use crate::domain::event::Reread;
 use crate::domain::ids::{Entity, Id, Name};
+use crate::domain::split::base_of;
 use crate::facts::{Fact, FactStores};
 use crate::redis::call::send_reads;
 use crate::redis::store::Store;
 use redis::FromRedisValue;
+use std::borrow::Cow;
 
 /// The maximum number of facts that the entries of one read change or name, unless the first entry has more.
 const MAX_FACTS: usize = 2_000;
@@ -96,6 +98,7 @@ async fn exist(
     facts: &[(&Name, &Entity, &Id)],
 ) -> Result<Result<Vec<bool>, String>, StoreError> {
     let stores = FactStores::new(store.keys(), store.current_backend(), config.facts.shards);
+    let layout = store.layout();
     let mut exist = vec![false; facts.len()];
     let (mut calls, mut places) = (Vec::new(), Vec::new());
     for (place, (metric, entity, uid)) in facts.iter().enumerate() {
@@ -107,9 +110,14 @@ async fn exist(
         };
         // A fact store has no facts of users whose IDs it does not support.
         if of_metric.check_uid(uid).is_ok() {
+            // A merge has moved the facts of a shard to the base, and what stands in their place expires.
+            let entity = match layout.is_former_shard(&entity.etype, &entity.eid) {
+                true => base_of(entity),
+                false => Cow::Borrowed(*entity),
+            };
             calls.push(of_metric.contains(&Fact {
                 metric,
-                entity,
+                entity: &entity,
                 uid,
             }));
             places.push(place);

@@ -5,12 +5,11 @@
 --
 -- requires: HGET {layout} f
 -- requires: HSET {layout} f v
--- requires: HINCRBY {layout} f 1
 require_permission('HSET', KEYS[1], ARGV[1], ARGV[2])
-require_permission('HINCRBY', KEYS[1], ARGV[3], 1)
+require_permission('HSET', KEYS[1], ARGV[3], 1)
 local columns = ''
 if ARGV[1]:find('^storage:') then
   columns = (redis.call('HGET', KEYS[1], ARGV[1]) or ''):match('/.*$') or ''
 end
 redis.call('HSET', KEYS[1], ARGV[1], ARGV[2] .. columns)
-return redis.call('HINCRBY', KEYS[1], ARGV[3], 1)
+return start_epoch(KEYS[1], ARGV[3])

@@ -6,11 +6,10 @@
 -- requires: HGET {layout} f
 -- requires: HSET {layout} f v
 -- requires: HDEL {layout} f
--- requires: HINCRBY {layout} f 1
 local field, expected, value, epoch = unpack(ARGV)
 require_permission('HSET', KEYS[1], field, value)
 require_permission('HDEL', KEYS[1], field)
-require_permission('HINCRBY', KEYS[1], epoch, 1)
+require_permission('HSET', KEYS[1], epoch, 1)
 if (redis.call('HGET', KEYS[1], field) or '') ~= expected then
   return 0
 end
@@ -19,4 +18,4 @@ if value == '' then
 else
   redis.call('HSET', KEYS[1], field, value)
 end
-return redis.call('HINCRBY', KEYS[1], epoch, 1)
+return start_epoch(KEYS[1], epoch)

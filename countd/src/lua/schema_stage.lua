@@ -7,18 +7,17 @@
 --
 -- requires: HGET {layout} f
 -- requires: HSET {layout} f v
--- requires: HINCRBY {layout} f 1
 local layout, field, expected, value, epoch, view, expected_view, new_view = KEYS[1], unpack(ARGV, 1, 7)
 local columns = ARGV[#ARGV]
 if (redis.call('HGET', layout, field) or '') ~= expected or (redis.call('HGET', layout, view) or '') ~= expected_view then
   return 0
 end
 require_permission('HSET', layout, field, value)
-require_permission('HINCRBY', layout, epoch, 1)
+require_permission('HSET', layout, epoch, 1)
 for i = 8, #ARGV - 1, 2 do
   local storage = redis.call('HGET', layout, ARGV[i]) or ARGV[i + 1]
   redis.call('HSET', layout, ARGV[i], storage:match('^[^/]*') .. '/' .. columns)
 end
-local since = redis.call('HINCRBY', layout, epoch, 1)
-redis.call('HSET', layout, view, new_view, field, value .. ' ' .. since)
+local since = start_epoch(layout, epoch)
+redis.call('HSET', layout, view, new_view, field, value .. ' ' .. string.format('%.0f', since))
 return since

@@ -18,7 +18,7 @@ const USER: u64 = 3_000_000;
 const NOTES: std::ops::Range<u64> = 2_000_000..2_000_060;
 
 /// The interval between rounds, in which the clients have the cores.
-const INTERVAL: Duration = Duration::from_millis(50);
+const INTERVAL: Duration = Duration::from_millis(200);
 
 /// Reads until it is stopped.
 pub struct Reads {

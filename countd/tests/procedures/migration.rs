@@ -112,7 +112,6 @@ fn a_stuck_migration_of_a_schema_is_finished() {
     hanging.suspend();
     let name = heartbeat.split('/').next().expect("a name");
     assert!(hanging.log().contains(name), "it logs its name");
-    let behind = format!("follows epoch {epoch} of countd:layout, not {}", epoch + 1);
 
     let shell = Shell::new(config, &[("PRIMARY", server)]);
     let status = || shell.run("countd schema migrate v1 v2 --status");
@@ -122,6 +121,12 @@ fn a_stuck_migration_of_a_schema_is_finished() {
         scope.spawn(|| repeat(server, &heartbeat, &is_restarted));
         let _stop = Stop(&is_restarted);
         let mut migrating = schemas::start(server, &[]);
+        let mut next = epoch;
+        wait_until("the stage begins", || {
+            next = epoch_of(server);
+            next != epoch
+        });
+        let behind = format!("follows epoch {epoch} of countd:layout, not {next}");
         let waiting = format!("waiting for process {name}, which {behind}");
         assert!(migrating.wait_for_step(&waiting, 1));
         let running = format!("process ID {} is running", migrating.id());

@@ -2,9 +2,9 @@
 
 use super::{AUTHOR, CONFIG, assert_likes, merge, split};
 use crate::support::invariants::assert_invariants;
-use crate::support::stores::{TestStore, for_each_store};
+use crate::support::stores::{TestStore, for_each_store, module};
 use crate::support::{Api, Countd, dead_reasons, on_note, printed, run, wait_until_drained};
-use countint_tests::Client;
+use countint_tests::{Client, reply};
 use serde_json::json;
 use std::collections::BTreeSet;
 
@@ -104,5 +104,35 @@ fn dead_letters_of_a_split_entity_count_once_when_they_are_retried(store: TestSt
     assert_eq!(retry(&store), Vec::<String>::new());
     assert_timelines(&api, &DAMAGED, &likes);
     assert_likes(&api, &likes);
+    assert_invariants(server, CONFIG);
+}
+
+/// The fences at the keys of shards expire a day after the merge. A dead letter may be older.
+#[test]
+fn dead_letters_of_a_shard_are_right_when_its_fences_have_expired() {
+    const USER: u64 = 33;
+    let store = module();
+    let server = &store.server;
+    let countd = Countd::start(server, CONFIG);
+    let api = countd.api();
+    let mut client = server.client();
+    api.act("like", on_note(7, 1));
+    assert_eq!(split(server, CONFIG)["phase"], "split");
+    damage(&mut client, &store);
+    api.act("like", on_note(7, USER));
+    wait_until_drained(server, 16);
+    assert_eq!(dead_reasons(server, CONFIG).len(), 1);
+    repair(&mut client, &store);
+    merge(server, CONFIG);
+    let fences = reply::array(client.ok("KEYS rbm:like:note:7~*"));
+    assert!(!fences.is_empty());
+    for key in fences.into_iter().map(reply::text) {
+        assert_eq!(client.run(&format!("TYPE {key}")), "string");
+        client.ok(&format!("DEL {key}"));
+    }
+    assert_eq!(retry(&store), Vec::<String>::new());
+    let likes = BTreeSet::from([1, USER]);
+    assert_likes(&api, &likes);
+    assert_timelines(&api, &[USER], &likes);
     assert_invariants(server, CONFIG);
 }

@@ -1,5 +1,6 @@
 //! The steps of a split.
 
+use super::durable::LOSS;
 use super::splitter::Splitter;
 use crate::domain::ids::Entity;
 use crate::domain::progress::Update;
@@ -41,7 +42,7 @@ impl Splitter<'_> {
         }
     }
 
-    /// Waits until all live processes follow the layout.
+    /// Waits until all live processes follow the layout; with the grace period, also for as long as a server may lose what it has written.
     pub(super) async fn follow(
         &mut self,
         lease: &Lease,
@@ -50,7 +51,10 @@ impl Splitter<'_> {
         let progress = self.progress;
         let step = |step: &str| progress.update(&Update::new(step, 0, "facts"));
         match with_grace {
-            true => self.processes.wait(lease, self.grace, step).await,
+            true => {
+                let grace = self.grace.max(LOSS);
+                self.processes.wait(lease, grace, step).await
+            }
             false => self.processes.wait_until_followed(lease, step).await,
         }
     }
@@ -63,6 +67,12 @@ impl Splitter<'_> {
     ) -> Result<(), MigrationError> {
         let servers = self.servers().await?;
         self.follow(lease, true).await?;
+        // Processes find frozen facts by the state in the layout, which its server must not lose any more.
+        let is_durable = self.are_confirmed(&servers).await?;
+        self.store.refresh_layout().await?;
+        if !is_durable || self.state(entity).as_ref() != Some(state) {
+            return Ok(());
+        }
         self.step("authors of the shards");
         self.authors.put_shards(entity, state).await?;
         self.freeze(lease, entity, state).await?;

@@ -10,7 +10,7 @@ use crate::redis::run_id::run_ids;
 use std::time::{Duration, Instant};
 
 /// What a server may lose when it crashes: up to two seconds with `appendfsync everysec`.
-const LOSS: Duration = Duration::from_secs(3);
+pub(super) const LOSS: Duration = Duration::from_secs(3);
 /// The delay between two checks of the lock.
 const POLL: Duration = Duration::from_millis(250);
 
@@ -31,12 +31,17 @@ impl Splitter<'_> {
         servers: &Servers,
     ) -> Result<bool, MigrationError> {
         self.step("waiting for disks and replicas");
-        confirm_all(&self.store).await?;
         let begun = Instant::now();
         while begun.elapsed() < LOSS {
             lease.check()?;
             tokio::time::sleep(POLL).await;
         }
+        self.are_confirmed(servers).await
+    }
+
+    /// [`are_durable`](Self::are_durable) for what was written longer ago than a server may lose.
+    pub(super) async fn are_confirmed(&self, servers: &Servers) -> Result<bool, MigrationError> {
+        confirm_all(&self.store).await?;
         Ok(run_ids(&self.store).await? == servers.0)
     }
 }

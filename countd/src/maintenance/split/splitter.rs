@@ -185,11 +185,11 @@ impl<'a> Splitter<'a> {
                 let (store, progress) = (&self.store, self.progress);
                 let step = |step: &str| progress.update(&Update::new(step, 0, "facts"));
                 self.processes.refuse_older_consumers(step).await?;
-                if !store.layout().can_split {
-                    let mut connection = store.commands();
-                    StoredLayout::record_can_split(&mut connection, &store.keys()).await?;
-                    store.refresh_layout().await?;
-                }
+                // Each time, because it starts an epoch: no split has had the generation that follows it, not even one that the server
+                // of the layout has lost.
+                let mut connection = store.commands();
+                StoredLayout::record_can_split(&mut connection, &store.keys()).await?;
+                store.refresh_layout().await?;
                 let state = SplitState {
                     phase: SplitPhase::Splitting,
                     generation: store.layout().epoch + 1,
@@ -200,8 +200,10 @@ impl<'a> Splitter<'a> {
             }
         }
         self.advance(lease, entity).await?;
-        let state = self.state(entity);
-        let report = SplitReport::new(entity, state.as_deref());
+        let Some(state) = self.state(entity) else {
+            return refused("Redis has lost the state of the split: run this again".to_owned());
+        };
+        let report = SplitReport::new(entity, Some(&state));
         Ok(SplitReport { whole, ..report })
     }
 

@@ -12,7 +12,7 @@ use std::collections::HashMap;
 
 /// The prefix of the fields with the storage of each entity type.
 pub(super) const STORAGE: &str = "storage:";
-/// The field that grows by 1 with each change of the layout that running processes must see.
+/// The field that grows with each change of the layout that running processes must see.
 pub(super) const EPOCH: &str = "epoch";
 /// The storage of entity types without a field.
 const DEFAULT: &str = "default";

@@ -14,8 +14,12 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 /// Begins a stage.
-static STAGE: LazyLock<LoadedScript> =
-    LazyLock::new(|| LoadedScript::writing(include_str!("../../lua/schema_stage.lua")));
+static STAGE: LazyLock<LoadedScript> = LazyLock::new(|| {
+    LoadedScript::writing(concat!(
+        include_str!("../../lua/layout_epoch.lua"),
+        include_str!("../../lua/schema_stage.lua")
+    ))
+});
 
 /// The permissions that [`StoredLayout::begin_stage`] requires.
 pub fn stage_permissions() -> Permissions {

@@ -23,12 +23,20 @@ static INIT: LazyLock<LoadedScript> =
     LazyLock::new(|| LoadedScript::writing(include_str!("../../lua/layout_init.lua")));
 
 /// Records a field of the layout, and starts a new epoch.
-static RECORD: LazyLock<LoadedScript> =
-    LazyLock::new(|| LoadedScript::writing(include_str!("../../lua/layout_record.lua")));
+static RECORD: LazyLock<LoadedScript> = LazyLock::new(|| {
+    LoadedScript::writing(concat!(
+        include_str!("../../lua/layout_epoch.lua"),
+        include_str!("../../lua/layout_record.lua")
+    ))
+});
 
 /// Records the state of a split entity.
-static RECORD_SPLIT: LazyLock<LoadedScript> =
-    LazyLock::new(|| LoadedScript::writing(include_str!("../../lua/layout_split.lua")));
+static RECORD_SPLIT: LazyLock<LoadedScript> = LazyLock::new(|| {
+    LoadedScript::writing(concat!(
+        include_str!("../../lua/layout_epoch.lua"),
+        include_str!("../../lua/layout_split.lua")
+    ))
+});
 
 /// Commands that read the layout again, and record the ID of its archive.
 const PERMISSIONS: &[&str] = &["HGET {layout} f", "HGETALL {layout}", "HSETNX {layout} f v"];
