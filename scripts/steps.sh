@@ -4,7 +4,8 @@
 SUMMARY=()
 FAILED=
 NOT_RUN=
-RETRY=          # yes: failed tests run a second time, alone
+RETRY=          # yes: failed tests run a second time, one by one
+MINUTES=        # after this time, tests are stopped
 FAILURES=()     # files with the output of failed tests
 
 # step NAME COMMAND [ARG ...]: runs a command and records its result.
@@ -31,6 +32,13 @@ failed_tests() {
          listing && /^    / { names[count++] = substr($0, 5) }' "$1" | sort -u
 }
 
+# endless_tests LOG: tests that did not end.
+endless_tests() {
+    awk '/^test .* has been running for over 60 seconds$/ { running[$2] = 1; next }
+         /^test .* \.\.\. / { delete running[$2] }
+         END { for (name in running) print name }' "$1" | sort
+}
+
 # failed_outputs LOG: what failed tests printed, up to 60 lines of each.
 failed_outputs() {
     awk '/^---- .* stdout ----$/ { wanted = 60 }
@@ -49,7 +57,7 @@ failed_seed() {
 # passed_tests LOG: how many tests passed, of all binaries.
 passed_tests() { awk '/^test result: / { passed += $4 } END { print passed + 0 }' "$1"; }
 
-# again LOG TEST ARG ...: runs a test that failed once more, alone. A randomised one uses the seed with which it failed, because it could pass
+# again LOG TEST ARG ...: runs a test that failed once more. A randomised one uses the seed with which it failed, because it could pass
 # with another one.
 again() {
     local seed targets=() separator=(--)
@@ -57,23 +65,41 @@ again() {
     [[ " ${*:3} " != *" -- "* ]] || separator=()
     # Without examples in documentation, for which rustdoc reads each crate again.
     [[ " ${*:3} " == *" --test "* || $2 == *" (line "* ]] || targets=(--lib --bins --tests)
-    RUST_TEST_THREADS=1 env ${seed:+"COUNTINT_SEED=$seed"} cargo test --locked --no-fail-fast "${targets[@]}" "${@:3}" "${separator[@]}" --exact "$2" 2>&1
+    RUST_TEST_THREADS=1 within_time env ${seed:+"COUNTINT_SEED=$seed"} cargo test --locked --no-fail-fast "${targets[@]}" "${@:3}" "${separator[@]}" --exact "$2" 2>&1
 }
 
-# cargo_test ARG ...: `cargo test` of everything that ARG selects, also after a failure. With RETRY, tests that failed run once more, alone:
-# beside others, on a slow machine, one can starve. Those that pass then are in the summary, because they may have found a race.
+# within_time COMMAND [ARG ...]: runs a command that is stopped when MINUTES have passed since the script began, with the status of `timeout`.
+# A test that waits without end would otherwise hide the results of all others.
+within_time() {
+    local left
+    if [[ -z $MINUTES ]]; then
+        "$@"
+        return
+    fi
+    left=$((MINUTES * 60 - SECONDS))
+    ((left > 0)) || return 124
+    timeout --kill-after=10 "$left" "$@"
+}
+
+# cargo_test ARG ...: `cargo test` of everything that ARG selects, also after a failure. With RETRY, tests that failed run once more, one by
+# one: beside as many others, on a slow machine, one can starve. Those that pass then are in the summary, because they may have found a race.
 cargo_test() {
     local log status=0 name names
     log=$(mktemp)
-    cargo test --locked --no-fail-fast "$@" 2>&1 | tee "$log" || status=1
+    within_time cargo test --locked --no-fail-fast "$@" 2>&1 | tee "$log" || status=$?
+    if ((status == 124 || status == 137)); then
+        SUMMARY+=("stopped after $MINUTES minutes; did not end: $(endless_tests "$log" | paste -sd ' ')")
+        FAILURES+=("$log")
+        return 1
+    fi
     mapfile -t names < <(failed_tests "$log")
     if ((status != 0)) && [[ -n $RETRY ]] && ((${#names[@]} > 0 && ${#names[@]} <= 20)); then
-        printf '\n==== once more, alone: %s\n' "${names[*]}"
+        printf '\n==== once more, one by one: %s\n' "${names[*]}"
         status=0
         for name in "${names[@]}"; do again "$log" "$name" "$@" | tee -a "$log.again" || status=1; done
         # A name that no binary knows runs nothing.
         ((status != 0)) || (($(passed_tests "$log.again") >= ${#names[@]})) || status=1
-        if ((status == 0)); then SUMMARY+=("passed only alone: ${names[*]}"); else FAILURES+=("$log.again"); fi
+        if ((status == 0)); then SUMMARY+=("passed only when repeated: ${names[*]}"); else FAILURES+=("$log.again"); fi
     fi
     ((status == 0)) || FAILURES+=("$log")
     return "$status"

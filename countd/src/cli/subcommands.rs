@@ -294,7 +294,7 @@ pub enum HotCommand {
         /// Seconds to wait, after all processes follow the change, for requests that are under way
         ///
         /// It must be longer than a process can be suspended and still answer a request: at least http.timeout_ms and
-        /// redis.response_timeout_ms together, and 30 seconds.
+        /// redis.response_timeout_ms together, and 30 seconds. At least 3 seconds are waited.
         #[arg(long, value_name = "SECONDS", default_value_t = 60)]
         grace: u64,
         #[command(flatten)]

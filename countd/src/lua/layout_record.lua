@@ -11,5 +11,6 @@ local columns = ''
 if ARGV[1]:find('^storage:') then
   columns = (redis.call('HGET', KEYS[1], ARGV[1]) or ''):match('/.*$') or ''
 end
+local since = start_epoch(KEYS[1], ARGV[3])
 redis.call('HSET', KEYS[1], ARGV[1], ARGV[2] .. columns)
-return start_epoch(KEYS[1], ARGV[3])
+return since

@@ -13,9 +13,10 @@ require_permission('HSET', KEYS[1], epoch, 1)
 if (redis.call('HGET', KEYS[1], field) or '') ~= expected then
   return 0
 end
+local since = start_epoch(KEYS[1], epoch)
 if value == '' then
   redis.call('HDEL', KEYS[1], field)
 else
   redis.call('HSET', KEYS[1], field, value)
 end
-return start_epoch(KEYS[1], epoch)
+return since

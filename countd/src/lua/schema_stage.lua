@@ -14,10 +14,10 @@ if (redis.call('HGET', layout, field) or '') ~= expected or (redis.call('HGET', 
 end
 require_permission('HSET', layout, field, value)
 require_permission('HSET', layout, epoch, 1)
+local since = start_epoch(layout, epoch)
 for i = 8, #ARGV - 1, 2 do
   local storage = redis.call('HGET', layout, ARGV[i]) or ARGV[i + 1]
   redis.call('HSET', layout, ARGV[i], storage:match('^[^/]*') .. '/' .. columns)
 end
-local since = start_epoch(layout, epoch)
 redis.call('HSET', layout, view, new_view, field, value .. ' ' .. string.format('%.0f', since))
 return since

@@ -12,7 +12,7 @@ const SPLITS: &str = "countd_split_entities";
 
 #[rustfmt::skip]
 pub const FAMILIES: [Family; 5] = [
-    Family::gauge(EPOCH, "Epoch of the layout of the data that this process follows. A process with a lower one than others does not follow a migration"),
+    Family::gauge(EPOCH, "Epoch of the layout of the data that this process follows, in milliseconds since 1970. A process with a lower one than others does not follow a migration"),
     Family::gauge(SCHEMAS, "Share of the entities whose reads return the new schema, of each migration of a schema that is under way, by its stage"),
     Family::gauge(SPLITS, "Entities that are split, or are being split or merged, by their phase"),
     Family::gauge(STORAGE, "Always 1; the entity types whose counters a migration of the storage moves, and `user` for those of users"),

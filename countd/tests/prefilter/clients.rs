@@ -1,10 +1,10 @@
 //! Clients that act through one process and read the statuses from another one.
 
-use crate::split::{StopOnDrop, repeated};
+use crate::split::repeated;
+use crate::support::workload::run_while;
 use crate::support::{Api, on_note};
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
 
 /// The number of clients.
 const CLIENTS: u64 = 4;
@@ -31,20 +31,9 @@ pub fn act(metric: &str, (eid, uid): Like, api: &Api) {
 
 /// Likes through `other` while `meanwhile` runs, and asserts that `api` reports each like as soon as it is acknowledged. Returns all likes.
 pub fn like_while(api: &Api, other: &Api, meanwhile: impl FnOnce()) -> BTreeSet<Like> {
-    let stop = AtomicBool::new(false);
-    thread::scope(|scope| {
-        let stop = &stop;
-        let clients: Vec<_> = (1..=CLIENTS)
-            .map(|client| scope.spawn(move || like_until(api, other, client, stop)))
-            .collect();
-        let running = StopOnDrop(stop);
-        meanwhile();
-        drop(running);
-        let clients = clients.into_iter();
-        clients
-            .flat_map(|client| client.join().expect("a client"))
-            .collect()
-    })
+    let client = |client, stop: &_| like_until(api, other, client, stop);
+    let (_, likes) = run_while(CLIENTS, client, meanwhile);
+    likes.into_iter().flatten().collect()
 }
 
 fn like_until(api: &Api, other: &Api, client: u64, stop: &AtomicBool) -> Vec<Like> {
@@ -53,7 +42,7 @@ fn like_until(api: &Api, other: &Api, client: u64, stop: &AtomicBool) -> Vec<Lik
         if number >= USERS && stop.load(Ordering::SeqCst) {
             break;
         }
-        let like = (number % NOTES, 1_000_000 * client + number);
+        let like = (number % NOTES, 1_000_000 * (client + 1) + number);
         assert!(!has(like, api), "{like:?}, before");
         act("like", like, other);
         assert!(has(like, api), "{like:?}");

@@ -1,14 +1,11 @@
 //! The filters of a process while an entity is split: they stay, and have the facts of all its keys as those of the entity.
 
 use super::{CONFIG, answers, builds, has, start, wait_until_built};
-use crate::split::{SPLIT, StopOnDrop, act, merge, split};
+use crate::split::{SPLIT, act_while, merge, split};
 use crate::support::invariants::{assert_invariants, assert_invariants_of_all};
 use crate::support::{Api, Countd, Running, Settings, on_note, pause, set_schema};
 use countint_tests::{Cluster, Server, wait_until};
-use std::collections::BTreeSet;
 use std::slice;
-use std::sync::atomic::AtomicBool;
-use std::thread;
 
 /// Users like note 7.
 fn like(api: &Api, users: std::ops::RangeInclusive<u64>) {
@@ -118,13 +115,7 @@ fn assert_no_like_is_denied(nodes: &[Server]) {
     let mut processes = vec![start("all"), start("serve")];
     let apis = [processes[0].api(), processes[1].api()];
     apis.iter().for_each(wait_until_built);
-    let stop = AtomicBool::new(false);
-    let likes: BTreeSet<u64> = thread::scope(|scope| {
-        let (apis, stop) = (&apis[..], &stop);
-        let clients: Vec<_> = (0..6)
-            .map(|client| scope.spawn(move || act(apis, client, stop)))
-            .collect();
-        let running = StopOnDrop(stop);
+    let likes = act_while(&apis, 6, || {
         for _ in 0..2 {
             split(server, config);
             processes.push(start("serve"));
@@ -133,12 +124,8 @@ fn assert_no_like_is_denied(nodes: &[Server]) {
         }
         // It ends split.
         split(server, config);
-        drop(running);
-        let done = clients
-            .into_iter()
-            .map(|client| client.join().expect("a client"));
-        done.flat_map(|done| done.likes).collect()
-    });
+    })
+    .likes;
     for is_split in [true, false] {
         for process in &processes {
             let api = process.api();

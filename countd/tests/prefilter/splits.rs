@@ -27,7 +27,7 @@ fn assert_likes(api: &Api, likes: &BTreeSet<u64>) {
 fn a_process_that_was_suspended_during_a_split_and_its_merge_denies_no_fact(store: TestStore) {
     let server = &store.server;
     // The events are still in the logs when the process goes on: its filters stay.
-    let config = &CONFIG.replace("[log]\n", "[log]\nretain = 1000\n");
+    let config = &CONFIG.replace("[log]\n", "[log]\nretain = 1000\nretain_bytes = 10000000\n");
     set_schema(server, config);
     let [filtering, acting] =
         ["serve", "all"].map(|command| Countd::with(server, &Settings { command, config }));

@@ -1,6 +1,6 @@
 //! Clients that act on note 7 and know what each of their users must have.
 
-use crate::support::workload::Random;
+use crate::support::workload::{Random, run_while};
 use crate::support::{Api, on_note};
 use serde_json::{Value as Json, json};
 use std::collections::BTreeSet;
@@ -13,7 +13,7 @@ const USERS: u64 = 40;
 /// How long a client repeats an action that is refused.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// What a client has done.
+/// What clients have done.
 #[derive(Default)]
 pub struct Done {
     /// The users who like the note.
@@ -22,17 +22,19 @@ pub struct Done {
     pub actions: u64,
 }
 
-/// Lets the clients stop, also when the test panics: it would wait for them.
-pub struct StopOnDrop<'s>(pub &'s AtomicBool);
-
-impl Drop for StopOnDrop<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::SeqCst);
+/// What clients do while `work` runs. Each acts on users of its own, through any of these processes.
+pub fn act_while(apis: &[Api], clients: u64, work: impl FnOnce()) -> Done {
+    let (_, done) = run_while(clients, |client, stop| act(apis, client, stop), work);
+    let mut all = Done::default();
+    for done in done {
+        all.likes.extend(done.likes);
+        all.actions += done.actions;
     }
+    all
 }
 
 /// Acts until `stop` turns true.
-pub fn act(apis: &[Api], client: u64, stop: &AtomicBool) -> Done {
+fn act(apis: &[Api], client: u64, stop: &AtomicBool) -> Done {
     let mut random = Random(client + 1);
     let mut done = Done::default();
     while !stop.load(Ordering::SeqCst) {

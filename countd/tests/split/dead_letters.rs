@@ -116,6 +116,7 @@ fn dead_letters_of_a_shard_are_right_when_its_fences_have_expired() {
     let countd = Countd::start(server, CONFIG);
     let api = countd.api();
     let mut client = server.client();
+    api.ok(api.put("/entity/note/7", &json!({ "author": AUTHOR })));
     api.act("like", on_note(7, 1));
     assert_eq!(split(server, CONFIG)["phase"], "split");
     damage(&mut client, &store);

@@ -1,6 +1,6 @@
 //! The server of the stored layout loses its last write, as one that is killed with `appendfsync everysec` may.
 
-use super::clients::{Done, StopOnDrop, act, repeated};
+use super::clients::{act_while, repeated};
 use super::{AUTHOR, CONFIG, MERGE, SPLIT, assert_likes, hot, merge, split};
 use crate::support::invariants::assert_invariants;
 use crate::support::stores::{TestStore, for_each_store};
@@ -8,7 +8,6 @@ use crate::support::{Api, Countd, Running, Settings, on_note, set_schema, wait_u
 use countint_tests::{Client, Server, reply};
 use serde_json::json;
 use std::collections::BTreeSet;
-use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::Duration;
 
@@ -80,13 +79,7 @@ fn likes_match_the_model_when_steps_of_the_layout_are_lost(store: TestStore) {
         ["serve", "consume", "all"].map(|command| Countd::with(server, &settings(command)));
     let apis = [processes[0].api(), processes[2].api()];
     apis[0].ok(apis[0].put("/entity/note/7", &json!({ "author": AUTHOR })));
-    let stop = AtomicBool::new(false);
-    let done: Vec<Done> = thread::scope(|scope| {
-        let (apis, stop) = (&apis, &stop);
-        let clients: Vec<_> = (0..CLIENTS)
-            .map(|client| scope.spawn(move || act(apis, client, stop)))
-            .collect();
-        let running = StopOnDrop(stop);
+    let likes = act_while(&apis, CLIENTS, || {
         for round in 0..2 {
             lose_first_step(server, &SPLIT);
             assert_eq!(phase(server), "whole");
@@ -102,13 +95,8 @@ fn likes_match_the_model_when_steps_of_the_layout_are_lost(store: TestStore) {
             lose_last_step(server, &MERGE, "deleting shards");
             assert_eq!(merge(server, CONFIG)["phase"], json!(null));
         }
-        drop(running);
-        clients
-            .into_iter()
-            .map(|client| client.join().expect("a client"))
-            .collect()
-    });
-    let likes: BTreeSet<u64> = done.iter().flat_map(|done| done.likes.clone()).collect();
+    })
+    .likes;
     wait_until_drained(server, 16);
     for api in &apis {
         assert_likes(api, &likes);
@@ -127,6 +115,7 @@ fn likes_count_once_when_a_process_slept_while_the_layout_lost_a_split() {
         Countd::with(server, &Settings { command, config })
     });
     let [api, suspended] = [processes[0].api(), processes[1].api()];
+    api.ok(api.put("/entity/note/7", &json!({ "author": AUTHOR })));
     let mut client = server.client();
     // The layout says that entities can be split.
     split(server, CONFIG);
@@ -163,9 +152,14 @@ fn likes_count_once_when_a_process_slept_while_the_layout_lost_a_split() {
         hot(server, CONFIG, &["split", "note:7", "--shards", "8"])["phase"],
         "split"
     );
-    wait_until_drained(server, 16);
-    for api in [&api, &suspended] {
-        assert_likes(api, &USERS.collect());
+    for is_split in [true, false] {
+        wait_until_drained(server, 16);
+        for api in [&api, &suspended] {
+            assert_likes(api, &USERS.collect());
+        }
+        if is_split {
+            merge(server, CONFIG);
+        }
     }
     assert_invariants(server, CONFIG);
 }
@@ -176,6 +170,7 @@ fn no_facts_are_frozen_when_the_layout_has_lost_the_split() {
     let server = &Server::start();
     let countd = Countd::start(server, CONFIG);
     let api = countd.api();
+    api.ok(api.put("/entity/note/7", &json!({ "author": AUTHOR })));
     api.act("like", on_note(7, 1));
     let mut client = server.client();
     let layout = saved(&mut client);
@@ -190,8 +185,10 @@ fn no_facts_are_frozen_when_the_layout_has_lost_the_split() {
     );
     assert_eq!(phase(server), "whole");
     assert_eq!(api.act("like", on_note(7, 2))["changed"], true);
+    wait_until_drained(server, 16);
     assert_likes(&api, &BTreeSet::from([1, 2]));
     assert_eq!(split(server, CONFIG)["phase"], "split");
+    merge(server, CONFIG);
     assert_likes(&api, &BTreeSet::from([1, 2]));
     assert_invariants(server, CONFIG);
 }

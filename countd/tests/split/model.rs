@@ -1,14 +1,12 @@
 //! Likes, taken back and repeated, and reads, while an entity is split and merged again and again.
 
-use super::clients::{Done, StopOnDrop, act};
+use super::clients::act_while;
 use super::{AUTHOR, CONFIG, MERGE, SPLIT, assert_likes, hot, merge, split};
 use crate::support::invariants::assert_invariants;
 use crate::support::stores::{TestStore, cluster, module, objects, plain};
 use crate::support::{Countd, Running, Settings, set_schema, wait_until_drained};
 use countint_tests::wait_until;
 use serde_json::json;
-use std::collections::BTreeSet;
-use std::sync::atomic::AtomicBool;
 use std::thread;
 
 const CLIENTS: u64 = 6;
@@ -62,13 +60,7 @@ pub(crate) fn assert_likes_match_the_model(store: &mut TestStore, config: &str, 
         ["serve", "consume", "all"].map(|command| Countd::with(&store.server, &settings(command)));
     let apis = [processes[0].api(), processes[2].api()];
     apis[0].ok(apis[0].put("/entity/note/7", &json!({ "author": AUTHOR })));
-    let stop = AtomicBool::new(false);
-    let done: Vec<Done> = thread::scope(|scope| {
-        let (apis, stop) = (&apis, &stop);
-        let clients: Vec<_> = (0..CLIENTS)
-            .map(|client| scope.spawn(move || act(apis, client, stop)))
-            .collect();
-        let running = StopOnDrop(stop);
+    let done = act_while(&apis, CLIENTS, || {
         assert_eq!(split(&store.server, config)["phase"], "split");
         thread::sleep(std::time::Duration::from_secs(1));
         assert_eq!(merge(&store.server, config)["phase"], json!(null));
@@ -102,19 +94,13 @@ pub(crate) fn assert_likes_match_the_model(store: &mut TestStore, config: &str, 
         }
         // It ends split.
         split(&store.server, config);
-        drop(running);
-        clients
-            .into_iter()
-            .map(|client| client.join().expect("a client"))
-            .collect()
     });
-    let likes: BTreeSet<u64> = done.iter().flat_map(|done| done.likes.clone()).collect();
-    assert!(done.iter().map(|done| done.actions).sum::<u64>() > 1_000);
+    assert!(done.actions > 1_000);
     let server = &store.server;
     for is_split in [true, false] {
         wait_until_drained(server, 16);
         for api in &apis {
-            assert_likes(api, &likes);
+            assert_likes(api, &done.likes);
         }
         if is_split {
             merge(server, config);

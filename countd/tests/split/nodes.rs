@@ -1,15 +1,12 @@
 //! Shards on several nodes of a cluster, while slots move and a node is killed.
 
-use super::clients::{Done, StopOnDrop, act};
+use super::clients::act_while;
 use super::{AUTHOR, CONFIG, assert_likes, merge};
 use crate::cluster::move_slots;
 use crate::support::invariants::assert_invariants_of_all;
 use crate::support::{Countd, Settings, printed, run, set_schema, wait_until_all_drained};
 use countint_tests::{Cluster, reply};
 use serde_json::json;
-use std::collections::BTreeSet;
-use std::sync::atomic::AtomicBool;
-use std::thread;
 
 #[test]
 fn shards_are_on_several_nodes() {
@@ -24,26 +21,15 @@ fn shards_are_on_several_nodes() {
     let apis = [processes[0].api(), processes[1].api()];
     apis[0].ok(apis[0].put("/entity/note/7", &json!({ "author": AUTHOR })));
     let split = ["hot", "split", "note:7", "--shards", "16", "--grace", "0"];
-    let stop = AtomicBool::new(false);
-    let done: Vec<Done> = thread::scope(|scope| {
-        let (apis, stop) = (&apis, &stop);
-        let clients: Vec<_> = (0..4)
-            .map(|client| scope.spawn(move || act(apis, client, stop)))
-            .collect();
-        let running = StopOnDrop(stop);
+    let likes = act_while(&apis, 4, || {
         printed(&run(&cluster.nodes[1], CONFIG, &split));
         move_slots(&cluster, "1000");
         merge(&cluster.nodes[1], CONFIG);
         printed(&run(&cluster.nodes[1], CONFIG, &split));
         cluster.nodes[0].kill();
         cluster.nodes[0].start_again();
-        drop(running);
-        clients
-            .into_iter()
-            .map(|client| client.join().expect("a client"))
-            .collect()
-    });
-    let likes: BTreeSet<u64> = done.iter().flat_map(|done| done.likes.clone()).collect();
+    })
+    .likes;
     wait_until_all_drained(&cluster.nodes, 16);
     assert_likes(&apis[0], &likes);
     let with_shards = cluster.nodes.iter().filter(|node| {

@@ -6,7 +6,7 @@ use crate::support::{Api, Countd, Settings, on_note, set_schema, wait_until_drai
 use countint_tests::{Server, reply, wait_until};
 use std::ops::Range;
 use std::thread::{self, sleep};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The processes `all` and `serve`. The second one is suspended.
 fn processes(server: &Server) -> [Countd; 2] {
@@ -34,9 +34,7 @@ fn a_process_that_was_suspended_during_the_first_split_answers_with_the_shards()
         other.ok(other.post("/action/like", &on_note(7, uid)));
     }
     wait_until_drained(&server, 16);
-    // Its first attempt to read the layout fails, unless a request opens the connection again before.
-    server.client().ok("CLIENT KILL TYPE normal SKIPME yes");
-    processes[1].resume();
+    resume(&server, &processes[1]);
     // It refuses until it has read the layout.
     let mut refused = 0;
     let count = loop {
@@ -85,9 +83,15 @@ fn like_and_unlike(api: &Api, (likes, unlikes): (Range<u64>, Range<u64>), resume
     });
 }
 
-/// The fences at the shards refuse what it sends at first, or it refuses to send it.
-#[test]
-fn a_process_that_was_suspended_during_a_merge_counts_at_the_base() {
+/// Resumes a process. Its first attempt to read the layout fails, unless a request opens the connection again before.
+fn resume(server: &Server, process: &Countd) {
+    server.client().ok("CLIENT KILL TYPE normal SKIPME yes");
+    process.resume();
+}
+
+/// An entity with facts at the base and at shards is merged while the second process is suspended. It goes on after `meanwhile`, with
+/// likes and with likes that are taken back.
+fn assert_counts_at_the_base(meanwhile: impl FnOnce(&Server)) {
     let server = Server::start();
     let processes = processes(&server);
     let [other, suspended] = [processes[0].api(), processes[1].api()];
@@ -96,7 +100,10 @@ fn a_process_that_was_suspended_during_a_merge_counts_at_the_base() {
     like_and_unlike(&suspended, (11..41, 0..0), || {});
     processes[1].suspend();
     merge(&server, CONFIG);
-    like_and_unlike(&suspended, (41..81, 5..20), || processes[1].resume());
+    meanwhile(&server);
+    like_and_unlike(&suspended, (41..81, 5..20), || {
+        resume(&server, &processes[1]);
+    });
     assert_eq!(facts(&server), ["rbm:like:note:7"]);
     for api in [&other, &suspended] {
         assert_eq!(api.counts(7)["like"], 65);
@@ -104,31 +111,24 @@ fn a_process_that_was_suspended_during_a_merge_counts_at_the_base() {
     assert_invariants(&server, CONFIG);
 }
 
+/// The fences at the shards refuse what it sends at first, or it refuses to send it.
+#[test]
+fn a_process_that_was_suspended_during_a_merge_counts_at_the_base() {
+    assert_counts_at_the_base(|_| {});
+}
+
 /// Fences expire after a day. A process that was suspended for as long is not stopped by them.
 #[test]
 fn a_process_that_was_suspended_until_fences_expired_counts_at_the_base() {
-    let server = Server::start();
-    let processes = processes(&server);
-    let [other, suspended] = [processes[0].api(), processes[1].api()];
-    like_and_unlike(&suspended, (1..11, 0..0), || {});
-    split(&server, CONFIG);
-    like_and_unlike(&suspended, (11..41, 0..0), || {});
-    processes[1].suspend();
-    let since = Instant::now();
-    merge(&server, CONFIG);
-    let mut client = server.client();
-    let expiring = reply::array(client.ok("KEYS *:note:7~*"));
-    assert!(!expiring.is_empty());
-    for key in expiring.into_iter().map(reply::text) {
-        assert_ne!(client.run(&format!("TTL {key}")), "(integer) -1", "{key}");
-        client.ok(&format!("DEL {key}"));
-    }
-    // Longer than a process uses a layout that it could not compare.
-    sleep(Duration::from_secs(31).saturating_sub(since.elapsed()));
-    like_and_unlike(&suspended, (41..81, 5..20), || processes[1].resume());
-    assert_eq!(facts(&server), ["rbm:like:note:7"]);
-    for api in [&other, &suspended] {
-        assert_eq!(api.counts(7)["like"], 65);
-    }
-    assert_invariants(&server, CONFIG);
+    assert_counts_at_the_base(|server| {
+        let mut client = server.client();
+        let expiring = reply::array(client.ok("KEYS *:note:7~*"));
+        assert!(!expiring.is_empty());
+        for key in expiring.into_iter().map(reply::text) {
+            assert_ne!(client.run(&format!("TTL {key}")), "(integer) -1", "{key}");
+            client.ok(&format!("DEL {key}"));
+        }
+        // Longer than a process uses a layout that it could not compare.
+        sleep(Duration::from_secs(31));
+    });
 }

@@ -8,10 +8,10 @@ use super::process::{Countd, Settings, printed, run};
 use super::running::Running;
 use super::stores::TestStore;
 use super::verify::assert_matches_model;
-use super::workload::{Model, Progress, Random, WorkloadSize, run_clients};
+use super::workload::{Model, Progress, Random, WorkloadSize, run_clients, run_while};
 use countint_tests::{Cluster, Server};
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::Duration;
 
@@ -53,29 +53,15 @@ pub trait Companion: Sync {
     fn run(&self, api: &Api, stop: &AtomicBool) -> Self::Done;
 }
 
-/// Stops a companion when dropped: otherwise a test that fails would hang.
-struct StopOnDrop<'s>(&'s AtomicBool);
-
-impl Drop for StopOnDrop<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Relaxed);
-    }
-}
-
 /// Runs clients, a companion, and what converts the data meanwhile. Returns the model of the clients and what the companion has done.
 pub fn run_clients_beside<C: Companion>(
     (companion, api): (&C, &Api),
     (apis, seed, size): (&[Api], u64, WorkloadSize),
     meanwhile: impl FnOnce(&Progress),
 ) -> (Model, C::Done) {
-    let stop = AtomicBool::new(false);
-    thread::scope(|scope| {
-        let running = scope.spawn(|| companion.run(api, &stop));
-        let stopping = StopOnDrop(&stop);
-        let model = run_clients(apis, seed, size, meanwhile);
-        drop(stopping);
-        (model, running.join().expect("the companion ends"))
-    })
+    let run = |_, stop: &_| companion.run(api, stop);
+    let (model, mut done) = run_while(1, run, || run_clients(apis, seed, size, meanwhile));
+    (model, done.remove(0))
 }
 
 /// Asserts that the data is that of the model, and that nothing is a dead letter.

@@ -9,6 +9,8 @@ use std::fs::{self, OpenOptions};
 use std::net::TcpStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::thread;
 use std::time::Instant;
 
 /// A running countd. Dropping it kills the process and removes its directory.
@@ -283,13 +285,39 @@ pub fn run_as_user(server: &Server, user: &str, config: &str, arguments: &[&str]
 /// The same with this URL of Redis.
 pub fn run_with_url(url: String, config: &str, arguments: &[&str]) -> Output {
     let dir = TempDir::new();
-    Command::new(env!("CARGO_BIN_EXE_countd"))
+    let process = Command::new(env!("CARGO_BIN_EXE_countd"))
         .arg("--config")
         .arg(write_config(&dir, config))
         .envs(environment(url, config))
         .args(arguments)
-        .output()
-        .expect("countd runs")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("countd starts");
+    let _watchdog = Watchdog::new(process.id());
+    process.wait_with_output().expect("it ends")
+}
+
+/// Kills a process that has not ended after minutes, so that a test does not wait for it without end.
+pub struct Watchdog {
+    _is_needed: Sender<()>,
+}
+
+impl Watchdog {
+    /// Of a process that has not been waited for.
+    pub fn new(process_id: u32) -> Watchdog {
+        let (is_needed, ended) = mpsc::channel();
+        thread::spawn(move || {
+            if ended.recv_timeout(deadline(600)) == Err(RecvTimeoutError::Timeout) {
+                eprintln!("process {process_id} does not end, and is killed");
+                send_signal(process_id, "KILL");
+            }
+        });
+        Watchdog {
+            _is_needed: is_needed,
+        }
+    }
 }
 
 /// The standard output of a command. Fails if the command failed.

@@ -1,6 +1,6 @@
 //! A subcommand of countd that prints its steps, as a process that can be killed.
 
-use super::process::{environment, send_signal};
+use super::process::{Watchdog, environment, send_signal};
 use countint_tests::Server;
 use countint_tests::env::TempDir;
 use std::fs;
@@ -12,6 +12,7 @@ pub struct Running {
     process: Child,
     errors: BufReader<ChildStderr>,
     lines: Vec<String>,
+    _watchdog: Watchdog,
     _dir: TempDir,
 }
 
@@ -36,6 +37,7 @@ impl Running {
             .expect("countd starts");
         let errors = BufReader::new(process.stderr.take().expect("a pipe"));
         Running {
+            _watchdog: Watchdog::new(process.id()),
             process,
             errors,
             lines: Vec::new(),

@@ -100,7 +100,7 @@ impl<'a> Splitter<'a> {
     /// Splits an entity, or finishes an earlier attempt.
     ///
     /// # Errors
-    /// The entity or the data does not allow it, another command is running, or Redis failed.
+    /// The entity or the data does not allow it, another command is running, Redis failed, or it has lost the state of the split.
     pub async fn split(
         mut self,
         entity: &Entity,
@@ -188,11 +188,11 @@ impl<'a> Splitter<'a> {
                 // Each time, because it starts an epoch: no split has had the generation that follows it, not even one that the server
                 // of the layout has lost.
                 let mut connection = store.commands();
-                StoredLayout::record_can_split(&mut connection, &store.keys()).await?;
+                let epoch = StoredLayout::record_can_split(&mut connection, &store.keys()).await?;
                 store.refresh_layout().await?;
                 let state = SplitState {
                     phase: SplitPhase::Splitting,
-                    generation: store.layout().epoch + 1,
+                    generation: epoch + 1,
                     shards,
                     metrics,
                 };

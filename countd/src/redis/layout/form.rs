@@ -74,7 +74,7 @@ pub struct StoredLayout {
     pub has_topic: bool,
     /// Whether a restore is under way. Nothing else may use the data.
     pub is_restoring: bool,
-    /// Grows with each change that running processes must see: the time of the change, in microseconds since 1970. Data of earlier versions
+    /// Grows with each change that running processes must see: the time of the change, in milliseconds since 1970. Data of earlier versions
     /// counted the changes.
     pub epoch: u64,
     /// Whether an entity was ever split: another one can be, at any time.

@@ -7,7 +7,7 @@ mod request;
 mod size;
 
 pub use model::{Model, authors};
-pub use progress::{Progress, StopOnDrop};
+pub use progress::{Progress, StopOnDrop, run_while};
 pub use size::{ACTIVITY, DAILY, Random, WorkloadSize, actions_or, metrics, seed};
 
 use super::api::Api;

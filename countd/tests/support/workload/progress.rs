@@ -4,6 +4,7 @@ use crate::support::pause::pause;
 use countint_tests::env::deadline;
 use std::sync::RwLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::thread;
 use std::time::Instant;
 
 /// The progress of all clients.
@@ -48,4 +49,24 @@ impl Drop for StopOnDrop<'_> {
     fn drop(&mut self) {
         self.0.store(true, Relaxed);
     }
+}
+
+/// Runs clients, which get their numbers from 0 on, until `work` has returned. Returns what it returned, and what each client did.
+pub fn run_while<R, D: Send>(
+    clients: u64,
+    client: impl Fn(u64, &AtomicBool) -> D + Sync,
+    work: impl FnOnce() -> R,
+) -> (R, Vec<D>) {
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let (client, stop) = (&client, &stop);
+        let running: Vec<_> = (0..clients)
+            .map(|number| scope.spawn(move || client(number, stop)))
+            .collect();
+        let stopping = StopOnDrop(stop);
+        let result = work();
+        drop(stopping);
+        let done = running.into_iter().map(|client| client.join());
+        (result, done.map(|done| done.expect("a client")).collect())
+    })
 }
