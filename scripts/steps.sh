@@ -39,6 +39,9 @@ endless_tests() {
          END { for (name in running) print name }' "$1" | sort
 }
 
+# failed_so_far LOG: tests that failed in a run that was stopped: the lists of failed_tests come at the end of a binary.
+failed_so_far() { awk '/^test .* \.\.\. FAILED$/ { print $2 }' "$1" | sort; }
+
 # failed_outputs LOG: what failed tests printed, up to 60 lines of each.
 failed_outputs() {
     awk '/^---- .* stdout ----$/ { wanted = 60 }
@@ -88,7 +91,7 @@ cargo_test() {
     log=$(mktemp)
     within_time cargo test --locked --no-fail-fast "$@" 2>&1 | tee "$log" || status=$?
     if ((status == 124 || status == 137)); then
-        SUMMARY+=("stopped after $MINUTES minutes; did not end: $(endless_tests "$log" | paste -sd ' ')")
+        SUMMARY+=("stopped after $MINUTES minutes; did not end: $(endless_tests "$log" | paste -sd ' '); failed: $(failed_so_far "$log" | paste -sd ' ')")
         FAILURES+=("$log")
         return 1
     fi
