@@ -208,11 +208,11 @@ impl IntoResponse for Problem {
 }
 
 /// Writes the body of a response that carries the details of a problem.
-pub fn write_body(response: Response, trace_id: &str) -> Response {
-    let (mut parts, body) = response.into_parts();
-    let Some(details) = parts.extensions.remove::<ProblemDetails>() else {
-        return Response::from_parts(parts, body);
+pub fn write_body(mut response: Response, trace_id: &str) -> Response {
+    let Some(details) = response.extensions_mut().remove::<ProblemDetails>() else {
+        return response;
     };
+    let (mut parts, _) = response.into_parts();
     let json = details.traced(trace_id).to_json();
     let content_type = HeaderValue::from_static(PROBLEM_JSON);
     parts.headers.insert(header::CONTENT_TYPE, content_type);

@@ -63,7 +63,10 @@ impl Api {
         let rules = self.reads.as_ref();
         match rules.and_then(|rules| Read::of(rules, &request)) {
             // Boxed, because connections copy the future of a request.
-            Some(read) => Either::Left(Box::pin(read.respond_with(self.cors.clone(), request))),
+            Some(read) => {
+                let (read, request) = (Box::new(read), Box::new(request));
+                Either::Left(Box::pin(read.respond_with(self.cors.clone(), request)))
+            }
             None => Either::Right(self.router.clone().oneshot(request)),
         }
     }
@@ -103,27 +106,30 @@ impl Read {
 
     /// Answers the request, with the headers of CORS if there are any.
     async fn respond_with(
-        self,
+        self: Box<Self>,
         cors: Option<CorsLayer>,
-        request: Request,
+        request: Box<Request>,
     ) -> Result<Response, Infallible> {
         let Some(cors) = cors else {
             return Ok(self.respond(request).await);
         };
-        let service = service_fn(move |request| self.clone().respond(request).map(Ok));
-        cors.layer(service).oneshot(request).await
+        let service = service_fn(move |request| {
+            let answered = self.clone().respond(Box::new(request));
+            answered.map(Ok)
+        });
+        cors.layer(service).oneshot(*request).await
     }
 
-    async fn respond(self, request: Request) -> Response {
-        let Read {
-            rules,
-            route,
-            entity,
-            cached,
-        } = self;
-        let app = rules.app.clone();
+    async fn respond(self: Box<Self>, request: Box<Request>) -> Response {
+        let (rules, route) = (self.rules.clone(), self.route);
         let run = move |_| {
-            app.queries.record_cached_read(&entity);
+            let Read {
+                rules,
+                entity,
+                cached,
+                ..
+            } = *self;
+            rules.app.queries.record_cached_read(&entity);
             future::ready(cached_response(entity, &cached))
         };
         middleware::process((rules, Some(route)), request, run).await

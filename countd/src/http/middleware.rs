@@ -38,14 +38,17 @@ pub struct RouteRules {
 pub async fn handle(State(rules): State<RouteRules>, request: Request, next: Next) -> Response {
     let route = request.extensions().get::<MatchedPath>().cloned();
     let route = route.as_ref().map(MatchedPath::as_str);
-    process((rules, route), request, |request| next.run(request)).await
+    let run = |request: Box<Request>| next.run(*request);
+    process((rules, route), Box::new(request), run).await
 }
 
 /// [`handle`] of a request that `run` answers. `route` is its path with the names of parameters, if it has one.
+///
+/// The request is boxed because each of the nested futures below holds it twice, and is copied into the one around it.
 pub async fn process<F: Future<Output = Response> + Send>(
     (rules, route): (RouteRules, Option<&str>),
-    mut request: Request,
-    run: impl FnOnce(Request) -> F + Send,
+    mut request: Box<Request>,
+    run: impl FnOnce(Box<Request>) -> F + Send,
 ) -> Response {
     let span = Span::server(request.headers());
     let ids = RequestIds::of(&request, span.as_ref());
@@ -64,7 +67,7 @@ pub async fn process<F: Future<Output = Response> + Send>(
         describe_response(&span, response.status());
     }
     let mut response = errors::write_body(response, &ids.trace);
-    for (header, id) in [(TRACE_HEADER, &ids.trace), (REQUEST_HEADER, &ids.request)] {
+    for (header, id) in [(&TRACE_HEADER, &ids.trace), (&REQUEST_HEADER, &ids.request)] {
         if let Ok(value) = HeaderValue::from_str(id) {
             response.headers_mut().insert(header, value);
         }
@@ -75,8 +78,8 @@ pub async fn process<F: Future<Output = Response> + Send>(
 /// Records the metrics of a request and logs it.
 async fn observe<F: Future<Output = Response> + Send>(
     (rules, route): (RouteRules, Option<&str>),
-    request: Request,
-    run: impl FnOnce(Request) -> F + Send,
+    request: Box<Request>,
+    run: impl FnOnce(Box<Request>) -> F + Send,
 ) -> Response {
     let start = Instant::now();
     let method = known_method(request.method());
@@ -95,8 +98,8 @@ async fn observe<F: Future<Output = Response> + Send>(
 /// Rejects a body whose `Content-Length` exceeds the maximum, and ends requests that take longer than `http.timeout_ms`.
 async fn limit<F: Future<Output = Response> + Send>(
     rules: RouteRules,
-    request: Request,
-    run: impl FnOnce(Request) -> F + Send,
+    request: Box<Request>,
+    run: impl FnOnce(Box<Request>) -> F + Send,
 ) -> Response {
     let http = &rules.app.config.http;
     if request.body().size_hint().lower() > http.max_body_bytes as u64 {
@@ -112,11 +115,11 @@ async fn limit<F: Future<Output = Response> + Send>(
 /// Runs a request if its client is within its limits, if there are any, and authorized. Limits come first, so that guessing tokens is limited, too.
 async fn admit<F: Future<Output = Response> + Send>(
     rules: &RouteRules,
-    request: Request,
-    run: impl FnOnce(Request) -> F + Send,
+    request: Box<Request>,
+    run: impl FnOnce(Box<Request>) -> F + Send,
 ) -> Response {
     let RouteRules { app, use_data, .. } = rules;
-    let authorized = async |mut request| {
+    let authorized = async |mut request: Box<Request>| {
         let authorized = match rules.right {
             Some(right) => auth::authorize(app, right, &mut request),
             None => Ok(()),

@@ -85,8 +85,8 @@ impl<S: Sync> FromRequestParts<S> for Client {
 /// Runs a request unless its client is over its limits, and adds the headers `RateLimit-Policy` and `RateLimit`.
 pub async fn limit_rate<F: Future<Output = Response>>(
     app: &App,
-    mut request: Request,
-    run: impl FnOnce(Request) -> F,
+    mut request: Box<Request>,
+    run: impl FnOnce(Box<Request>) -> F,
 ) -> Response {
     let settings = &app.config.limits;
     let headers = request.headers();

@@ -3,24 +3,24 @@
 use crate::domain::ids::Id;
 use crate::trace::Span;
 use axum::extract::Request;
-use axum::http::{Method, StatusCode};
+use axum::http::{HeaderName, Method, StatusCode};
 use hashbrown::HashMap;
 use metrics::{Counter, Histogram};
 use std::cell::RefCell;
 use std::sync::Arc;
 
 /// The header of the request ID.
-pub const REQUEST_HEADER: &str = "x-request-id";
+pub static REQUEST_HEADER: HeaderName = HeaderName::from_static("x-request-id");
 
 /// The trace ID of a request. It appears in its log lines, its events and its response.
 #[derive(Clone)]
 pub struct RequestTraceId(pub Arc<str>);
 
 /// The header of the trace ID.
-pub const TRACE_HEADER: &str = "x-trace-id";
+pub static TRACE_HEADER: HeaderName = HeaderName::from_static("x-trace-id");
 
 /// The header of W3C Trace Context, whose trace ID is used if there is no `x-trace-id`.
-const TRACE_PARENT: &str = "traceparent";
+static TRACE_PARENT: HeaderName = HeaderName::from_static("traceparent");
 
 /// A random trace ID: 32 hexadecimal digits.
 pub fn random_trace_id() -> Arc<str> {
@@ -50,11 +50,11 @@ impl RequestIds {
     /// The request ID is a valid `x-request-id` of the client, or a random one, which is then the trace ID, too, if that is random. The span
     /// of the request, if it has one, is a part of the same trace, unless the client names another in `x-trace-id`.
     pub fn of(request: &Request, span: Option<&Span>) -> RequestIds {
-        let header = |name| request.headers().get(name)?.to_str().ok();
+        let header = |name: &HeaderName| request.headers().get(name)?.to_str().ok();
         let valid = |name| Some(Id::new(header(name)?).ok()?.as_str().into());
-        let trace = valid(TRACE_HEADER)
-            .or_else(|| Some(header(TRACE_PARENT).and_then(trace_of_parent)?.into()));
-        let own = valid(REQUEST_HEADER);
+        let trace = valid(&TRACE_HEADER)
+            .or_else(|| Some(header(&TRACE_PARENT).and_then(trace_of_parent)?.into()));
+        let own = valid(&REQUEST_HEADER);
         let is_random = trace.is_none();
         let trace = trace.unwrap_or_else(|| match span {
             Some(span) => span.trace_id().into(),

@@ -50,8 +50,8 @@ impl HttpBody for SharedBody {
 /// Runs a request, and drains a short unread body, so that the client can read the response and reuse the connection. If the rest of the
 /// body is long or slow, it adds `Connection: close`, because later requests on the connection would not be answered.
 pub async fn drain_or_close<F: Future<Output = Response>>(
-    request: Request,
-    run: impl FnOnce(Request) -> F,
+    request: Box<Request>,
+    run: impl FnOnce(Box<Request>) -> F,
 ) -> Response {
     if request.body().is_end_stream() {
         return run(request).await;
@@ -61,7 +61,8 @@ pub async fn drain_or_close<F: Future<Output = Response>>(
     let (parts, body) = request.into_parts();
     let shared = Arc::new(Mutex::new(body));
     let body = Body::new(SharedBody(Arc::clone(&shared)));
-    let mut response = run(Request::from_parts(parts, body)).await;
+    let request = Box::new(Request::from_parts(parts, body));
+    let mut response = run(request).await;
     // A response that streams the request body still owns it.
     let Some(body) = Arc::into_inner(shared) else {
         return response;

@@ -79,7 +79,7 @@ pub fn section(results: &KafkaResults, scale: &CountdScale) -> Section {
              Kafka parses an event, chooses its partition by a key, or counts.\n\n{rates}\n\
              Latency at {:.0}% of the {} single requests per second that countd bears here, which arrive at random times: from the arrival of a `POST /action/read` \
              to its reply, when all in-sync replicas have the event. Kafka's producer sends records at the same rate; its latency is in whole \
-             milliseconds, from sending to the confirmation, without HTTP.\n\n{latency}\n{failover}",
+             milliseconds, from sending to the confirmation, without HTTP. It cannot warm up first: its p99 is that of the start of its virtual machine.\n\n{latency}\n{failover}",
             scale.repeats,
             scale.events,
             bytes.median(),

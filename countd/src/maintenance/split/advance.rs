@@ -66,9 +66,10 @@ impl Splitter<'_> {
         state: &Arc<SplitState>,
     ) -> Result<(), MigrationError> {
         let servers = self.servers().await?;
-        self.follow(lease, true).await?;
         // Processes find frozen facts by the state in the layout, which its server must not lose any more.
-        let is_durable = self.are_confirmed(&servers).await?;
+        self.confirm().await?;
+        self.follow(lease, true).await?;
+        let is_durable = self.are_same(&servers).await?;
         self.store.refresh_layout().await?;
         if !is_durable || self.state(entity).as_ref() != Some(state) {
             return Ok(());

@@ -1,7 +1,9 @@
 //! Waits until what was written cannot be lost any more, before a step that relies on it.
 //!
 //! A server that loses its last second (`appendfsync everysec`) must not lose a step of a split or a merge whose next step is on another
-//! server: that one would keep its part. A server that was restarted or replaced meanwhile may have lost it, so the steps are repeated.
+//! server: that one would keep its part. So everything is first confirmed (`redis.ack`): replicas then have it, at least in memory. What
+//! servers and replicas have is on their disks when they have not failed for as long as a server may lose. A server that was restarted or
+//! replaced meanwhile may have lost it, so the steps are repeated.
 
 use super::splitter::Splitter;
 use crate::log::published::confirm_all;
@@ -23,25 +25,30 @@ impl Splitter<'_> {
         Ok(Servers(run_ids(&self.store).await?))
     }
 
-    /// Waits until everything that was written since `servers` is on the disks and, with `redis.ack`, on the replicas of all servers. Returns
-    /// false if a server was restarted or replaced since then: what was written has to be written again.
+    /// Confirms everything that was written before, and waits until it is on the disks of all servers and, with `redis.ack`, of their replicas.
+    /// Returns false if a server was restarted or replaced since `servers`: what was written has to be written again.
     pub(super) async fn are_durable(
         &self,
         lease: &Lease,
         servers: &Servers,
     ) -> Result<bool, MigrationError> {
-        self.step("waiting for disks and replicas");
+        self.confirm().await?;
         let begun = Instant::now();
         while begun.elapsed() < LOSS {
             lease.check()?;
             tokio::time::sleep(POLL).await;
         }
-        self.are_confirmed(servers).await
+        self.are_same(servers).await
     }
 
-    /// [`are_durable`](Self::are_durable) for what was written longer ago than a server may lose.
-    pub(super) async fn are_confirmed(&self, servers: &Servers) -> Result<bool, MigrationError> {
-        confirm_all(&self.store).await?;
+    /// Confirms everything that was written before. [`LOSS`] later, it is durable unless the servers are others.
+    pub(super) async fn confirm(&self) -> Result<(), MigrationError> {
+        self.step("waiting for disks and replicas");
+        Ok(confirm_all(&self.store).await?)
+    }
+
+    /// Whether no server was restarted or replaced since `servers`.
+    pub(super) async fn are_same(&self, servers: &Servers) -> Result<bool, MigrationError> {
         Ok(run_ids(&self.store).await? == servers.0)
     }
 }
