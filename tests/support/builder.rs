@@ -1,6 +1,7 @@
 //! The settings of a server.
 
 use crate::clock::Clock;
+use crate::disk::Disk;
 use crate::env;
 use std::ffi::OsString;
 use std::fs;
@@ -96,6 +97,12 @@ impl Builder {
     /// Uses a wall clock that the test sets.
     pub fn clock(mut self, clock: &Clock) -> Self {
         self.environment = clock.environment();
+        self
+    }
+
+    /// Uses a disk that loses what was not synced.
+    pub fn disk(mut self, disk: &Disk) -> Self {
+        self.environment = disk.environment();
         self
     }
 

@@ -1,11 +1,11 @@
 //! Wall clocks that a test sets.
 
 use crate::env::TempDir;
+use crate::shim::Shim;
 use std::ffi::OsString;
-use std::fs::{self, OpenOptions};
+use std::fs::OpenOptions;
 use std::io::Write;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::PathBuf;
 use std::sync::OnceLock;
 
 /// The wall clock of processes that are started with [`environment`](Self::environment). Their monotonic clocks do not
@@ -37,11 +37,9 @@ impl Clock {
 
     /// The environment variables of a process that uses the clock.
     pub fn environment(&self) -> Vec<(OsString, OsString)> {
-        let library = shim().as_os_str().to_owned();
-        vec![
-            ("LD_PRELOAD".into(), library),
-            ("COUNTINT_CLOCK".into(), self.file().into()),
-        ]
+        static SHIM: OnceLock<Shim> = OnceLock::new();
+        let shim = SHIM.get_or_init(|| Shim::build("clock", include_str!("clock.c")));
+        shim.environment("COUNTINT_CLOCK", self.file())
     }
 
     fn file(&self) -> PathBuf {
@@ -53,24 +51,4 @@ impl Default for Clock {
     fn default() -> Self {
         Self::new()
     }
-}
-
-/// The library that replaces the clock functions, built with the C compiler.
-fn shim() -> &'static Path {
-    static SHIM: OnceLock<(TempDir, PathBuf)> = OnceLock::new();
-    let (_, library) = SHIM.get_or_init(|| {
-        let dir = TempDir::new();
-        let (source, library) = (dir.path().join("clock.c"), dir.path().join("clock.so"));
-        fs::write(&source, include_str!("clock.c")).expect("the test's directory is writable");
-        let compiler = std::env::var_os("CC").unwrap_or_else(|| "cc".into());
-        let built = Command::new(&compiler)
-            .args(["-shared", "-fPIC", "-O1", "-o"])
-            .args([&library, &source])
-            .output()
-            .unwrap_or_else(|why| panic!("{}: {why}", compiler.display()));
-        let errors = String::from_utf8_lossy(&built.stderr);
-        assert!(built.status.success(), "clock.c does not compile: {errors}");
-        (dir, library)
-    });
-    library
 }

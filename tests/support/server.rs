@@ -6,7 +6,7 @@ use crate::env::{self, TempDir, deadline};
 use crate::reply;
 use crate::wait::wait_until;
 use std::fs::{self, File, OpenOptions};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Instant;
 
@@ -64,6 +64,22 @@ impl Server {
     /// Its working directory: the RDB file, the AOF directory and `server.log`.
     pub fn dir(&self) -> &Path {
         self.dir.path()
+    }
+
+    /// The append-only file to which it writes: the newest incremental one.
+    ///
+    /// # Panics
+    /// When there is none.
+    pub fn append_only_file(&self) -> PathBuf {
+        let files = fs::read_dir(self.dir().join("appendonlydir")).expect("a directory");
+        let files = files.map(|file| file.expect("a file").path());
+        let number = |path: &PathBuf| {
+            let name = path.file_name()?.to_str()?;
+            let name = name.strip_suffix(".incr.aof")?;
+            name.rsplit('.').next()?.parse::<u64>().ok()
+        };
+        let newest = files.filter_map(|path| Some((number(&path)?, path))).max();
+        newest.expect("an incremental file").1
     }
 
     /// The whole log, including that before restarts.

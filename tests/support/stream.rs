@@ -4,10 +4,9 @@ use crate::client::encode;
 use crate::env::deadline;
 use crate::line;
 use crate::server::Server;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
-use std::path::PathBuf;
 
 /// A command and its arguments.
 pub type Command = Vec<Vec<u8>>;
@@ -143,16 +142,7 @@ impl ReplicationStream {
 /// When there is none, or it cannot be parsed.
 pub fn append_only_commands(server: &Server) -> Vec<Command> {
     let read = || -> io::Result<Vec<Command>> {
-        let directory = fs::read_dir(server.dir().join("appendonlydir"))?;
-        let mut files: Vec<PathBuf> = directory
-            .map(|entry| Ok(entry?.path()))
-            .collect::<io::Result<_>>()?;
-        files.retain(|path| path.to_string_lossy().ends_with(".incr.aof"));
-        files.sort();
-        let newest = files
-            .pop()
-            .ok_or_else(|| invalid_data("no incremental file"))?;
-        let mut input = BufReader::new(File::open(newest)?);
+        let mut input = BufReader::new(File::open(server.append_only_file())?);
         std::iter::from_fn(|| read_command(&mut input).transpose()).collect()
     };
     read().unwrap_or_else(|why| panic!("cannot read the append-only file: {why}"))

@@ -201,6 +201,9 @@ impl Publisher {
     async fn copy(&mut self, partitions: &[Partition]) -> Result<bool, TopicError> {
         let waiting = self.waiting(partitions).await?;
         report(&waiting);
+        if let Some(refusal) = self.topic.refusal(&self.store.layout()) {
+            return Err(refusal);
+        }
         let mut is_complete = true;
         for chunk in waiting.chunks(MAX_PARTITIONS) {
             is_complete &= self.copy_chunk(partitions, chunk).await?;

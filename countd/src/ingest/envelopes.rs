@@ -156,6 +156,9 @@ impl EnvelopeWriter {
     /// Redis or Kafka failed. Some envelopes may have been appended.
     pub async fn append(&self, envelopes: &ValidEnvelopes) -> Result<(), Problem> {
         if let Some(topic) = &self.topic {
+            if let Some(refusal) = topic.refusal(&self.store.layout()) {
+                return Err(rejected(&refusal));
+            }
             let results = topic.producer().send(&envelopes.records).await;
             let failed = results.into_iter().find_map(Result::err);
             return failed.map_or(Ok(()), |error| Err(rejected(&error)));

@@ -19,6 +19,10 @@ impl Actions {
         let Some(topic) = &self.topic else {
             return records.iter().map(|_| Err(no_topic())).collect();
         };
+        if let Some(refusal) = topic.refusal(&self.store.layout()) {
+            let refused = || Err(Problem::TopicUnavailable(refusal.to_string()));
+            return records.iter().map(|_| refused()).collect();
+        }
         let changes: Vec<Change> = records.iter().map(|(_, change)| *change).collect();
         let rounds = Rounds::of(&changes);
         let mut replies: Vec<Result<Value, RedisError>> = vec![Ok(Value::Nil); records.len()];

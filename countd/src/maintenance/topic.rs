@@ -5,12 +5,13 @@ use crate::domain::config::{Config, LogKind};
 use crate::domain::error::StoreError;
 use crate::domain::keys::Partition;
 use crate::log::kafka::{Ends, TopicError, TopicHistory, TopicIdentity, offsets_of, topic_of};
+use crate::redis::layout::Truncation;
 use crate::redis::permissions::Permissions;
 use crate::redis::processes::live_processes;
 use crate::redis::store::Store;
 
 /// Commands that this file sends.
-const PERMISSIONS: &[&str] = &["HSET {position} 0 1"];
+const PERMISSIONS: &[&str] = &["HSET {position} 0 1", "HDEL {layout} f"];
 
 /// Where counting begins in the topic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +43,11 @@ pub enum AcceptError {
         /// The number of its uncounted records.
         count: u64,
     },
+    /// It is the topic of the data, and has lost records that were counted.
+    #[error(
+        "{0}. New records have got the offsets of counted ones: set kafka.topic to another topic, and accept that"
+    )]
+    Truncated(Truncation),
     /// The topic cannot be used.
     #[error(transparent)]
     Topic(#[from] TopicError),
@@ -86,6 +92,9 @@ pub async fn accept(
     let stored = TopicIdentity::stored(store).await?;
     let found = topic_of(config, store.keys(), &config.kafka.topic).await?;
     if stored.as_ref() == Some(&found) {
+        if let Some(truncation) = store.layout().truncations().first() {
+            return Err(AcceptError::Truncated(*truncation));
+        }
         return Ok(Accepted {
             topic: found,
             is_changed: false,
@@ -142,6 +151,7 @@ pub async fn accept(
     let written: Result<(), redis::RedisError> = pipe.query_async(&mut store.commands()).await;
     written.map_err(StoreError::from)?;
     TopicHistory::restart(store).await?;
+    store.forget_truncations().await?;
     found.record(store).await?;
     Ok(Accepted {
         topic: found,

@@ -1,6 +1,6 @@
 //! How a process follows the stored layout, which migrations, backfills and adoptions change.
 
-use super::layout::StoredLayout;
+use super::layout::{StoredLayout, Truncation};
 use super::store::Store;
 use crate::domain::config::Config;
 use crate::domain::error::{ConnectError, StoreError};
@@ -96,6 +96,26 @@ impl Store {
         let refreshed = self.refresh_layout().await;
         refreshed.map_err(|error| StoreError::Unexpected(error.to_string()))?;
         Ok(())
+    }
+
+    /// Records in the layout that a partition of the topic ended before a position: no process appends to the topic from then on.
+    ///
+    /// # Errors
+    /// The server is unavailable, or a newer version changed the layout.
+    pub async fn record_truncation(&self, truncation: Truncation) -> Result<(), StoreError> {
+        StoredLayout::record_truncation(&mut self.commands(), &self.keys, truncation).await?;
+        let refreshed = self.refresh_layout().await;
+        refreshed.map_err(|error| StoreError::Unexpected(error.to_string()))?;
+        Ok(())
+    }
+
+    /// Forgets the partitions of a former topic that ended before a position.
+    ///
+    /// # Errors
+    /// The server is unavailable.
+    pub async fn forget_truncations(&self) -> Result<(), StoreError> {
+        let (layout, mut commands) = (self.layout(), self.commands());
+        Ok(layout.forget_truncations(&mut commands, &self.keys).await?)
     }
 
     /// Records in the layout how counters of facts change.

@@ -9,10 +9,9 @@ use crate::support::kafka::{Brokers, SentReads, Topic, wait_until_published};
 use crate::support::stores::TestStore;
 use crate::support::workload::{Random, StopOnDrop};
 use crate::support::{Api, on_note, with};
-use countint_tests::{Server, reply, wait_until};
+use countint_tests::{reply, wait_until};
 use serde_json::{Value as Json, json};
 use std::fs::{self, OpenOptions};
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
@@ -96,13 +95,13 @@ fn nth_like(number: u64) -> Json {
 /// before.
 fn kill_and_cut(store: &mut TestStore, random: &mut Random, kill_countd: impl FnOnce()) -> u64 {
     wait_until_counted_beyond(store, counted(store) + 100);
-    let file = appended_file(&store.server);
+    let file = store.server.append_only_file();
     let length = || fs::metadata(&file).expect("a file").len();
     let synced = length();
     let before = counted(store);
     thread::sleep(Duration::from_secs(1));
     wait_until_counted_beyond(store, before + 100);
-    assert_eq!(appended_file(&store.server), file, "a rewrite");
+    assert_eq!(store.server.append_only_file(), file, "a rewrite");
     store.server.kill();
     kill_countd();
     let end = length();
@@ -129,18 +128,4 @@ fn counted(store: &TestStore) -> u64 {
         }
     };
     (0..PARTITIONS).map(position).sum()
-}
-
-/// The append-only file to which the server writes: the incremental one with the highest number.
-fn appended_file(server: &Server) -> PathBuf {
-    let directory = server.dir().join("appendonlydir");
-    let files = fs::read_dir(directory).expect("there is a file");
-    let files = files.map(|file| file.expect("a file").path());
-    let number = |path: &PathBuf| {
-        let name = path.file_name()?.to_str()?;
-        let name = name.strip_suffix(".incr.aof")?;
-        name.rsplit('.').next()?.parse::<u64>().ok()
-    };
-    let newest = files.filter_map(|path| Some((number(&path)?, path))).max();
-    newest.expect("an incremental file").1
 }

@@ -4,7 +4,7 @@ use super::retention::note_in;
 use super::{PARTITIONS, Setup, TOPIC_PARTITIONS, read, start};
 use crate::support::kafka::{Brokers, Mock, TOPIC, config};
 use crate::support::stores::{TestStore, module};
-use crate::support::{Running, set_schema};
+use crate::support::{Running, metric, on_note, run, set_schema};
 use countint_tests::{Server, wait_until};
 
 /// Starts a process, which must end with an error. Returns it.
@@ -115,17 +115,64 @@ fn a_position_beyond_the_end_of_the_topic_is_refused() {
     );
     let log = setup.countd.log();
     assert!(log.contains(&error), "{log}");
+    // No more records are appended by actions: some of them would be taken for counted ones.
+    let act = |metric: &str| {
+        let path = format!("/action/{metric}");
+        api.post(&path, &on_note(stopped, 99)).0
+    };
+    wait_until("repeatable events are refused", || act("read") == 503);
+    assert_eq!(act("like"), 200);
     setup.produce(2);
     wait_until("other partitions go on", || {
         api.counts(goes_on)["read"] == 20
     });
-    assert_eq!(api.counts(stopped)["read"], 10);
-    // With the right position, nothing is missing.
+    // The partition grows beyond the position: what the topic has lost stays lost, also after a restart.
+    let many = (0..=10_000).map(|_| read(stopped, 3));
+    setup.topic.produce(&many.collect::<Vec<_>>());
+    assert!(setup.topic.watermarks()[1].1 > beyond);
+    assert_stays_refused(&setup, stopped);
     setup.countd.kill();
-    set_positions(&setup.store, end);
     setup.countd.launch();
-    setup.assert_exact();
-    assert_eq!(setup.api().counts(stopped)["read"], 20);
+    assert_stays_refused(&setup, stopped);
+    // It cannot be accepted, and another topic can.
+    setup.countd.kill();
+    let accept = |config: &str| {
+        let output = run(&setup.store.server, config, &["log", "accept-topic"]);
+        let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+        (output.status.success(), errors)
+    };
+    let mut refused = String::new();
+    wait_until("no process uses the data", || {
+        refused = accept(&setup.config).1;
+        !refused.contains("processes use this data")
+    });
+    assert!(
+        refused.contains("set kafka.topic to another topic"),
+        "{refused}"
+    );
+    let other = Mock::start(TOPIC_PARTITIONS);
+    let config = config(&other.addresses(), PARTITIONS, "");
+    let (succeeded, errors) = accept(&config);
+    assert!(succeeded, "{errors}");
+    let countd = start(&setup.store, &config, "all");
+    countd.api().act("read", on_note(stopped, 98));
+    wait_until("it is counted", || {
+        countd.api().counts(stopped)["read"] == 11
+    });
+}
+
+/// Asserts that nothing is counted of the partition with a note, and that the process appends nothing to the topic.
+#[track_caller]
+fn assert_stays_refused(setup: &Setup<Mock>, note: u64) {
+    let api = setup.api();
+    wait_until("the process is not ready", || api.get("/readyz").0 == 503);
+    let ends = setup.topic.watermarks();
+    for _ in 0..5 {
+        assert_eq!(api.post("/action/read", &on_note(note, 97)).0, 503);
+        std::thread::sleep(std::time::Duration::from_millis(400));
+        assert_eq!(api.counts(note)["read"], 10);
+    }
+    assert_eq!(setup.topic.watermarks(), ends);
 }
 
 /// The process runs when the topic is re-created: it counts nothing of the new one.
@@ -135,14 +182,26 @@ pub(super) fn a_topic_is_re_created_under_a_process(setup: Setup<&Brokers>) {
     let before = setup.api().counts(7);
     setup.brokers.delete_topic();
     setup.brokers.create_topic(TOPIC_PARTITIONS);
+    // No action is confirmed by a record of the new topic, neither before the process has looked at it, nor afterwards.
+    let api = setup.api();
+    let act = || api.post("/action/read", &on_note(7, 1)).0;
+    assert_eq!(act(), 503);
     setup.produce(2);
     setup.produce(3);
     wait_until("the process is not ready", || {
-        setup.api().get("/readyz").0 == 503
+        assert_eq!(act(), 503);
+        api.get("/readyz").0 == 503
     });
     let log = setup.countd.log();
-    assert!(log.contains("topic"), "{log}");
-    assert_eq!(setup.api().counts(7), before);
+    assert!(log.contains("the topic is not used"), "{log}");
+    assert_eq!(act(), 503);
+    // Facts are in Redis. Their events are not copied to the new topic.
+    let likes = api.act("like", on_note(7, 1))["count"].clone();
+    assert_eq!(likes, before["like"].as_u64().expect("a count") + 1);
+    wait_until("a copy waits", || {
+        metric(&api, "countd_kafka_unpublished_events") > 0
+    });
+    assert_eq!(api.counts(7)["read"], before["read"]);
 }
 
 pub(super) fn a_topic_that_grows_is_refused(mut setup: Setup<&Brokers>) {

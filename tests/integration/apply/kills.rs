@@ -83,7 +83,7 @@ fn rewinding_by_a_margin_restores_lost_batches() {
         for consumer in &mut consumers {
             consumer.reader.crashes = 3;
         }
-        let (file, begin) = (append_only_file(&server), Instant::now());
+        let (file, begin) = (server.append_only_file(), Instant::now());
         let start = size(&file);
         let life = Duration::from_millis(50 + random.below(700)).mul_f64(env::slow());
         run_until_killed(&mut server, &mut consumers, life);
@@ -139,17 +139,6 @@ fn check(server: &Server, logs: &[Log], consumers: &mut [Consumer<&Log>]) {
     }
     let replica = server.replica();
     assert_eq!(client.digest(), replica.client().digest());
-}
-
-/// The newest incremental append-only file.
-fn append_only_file(server: &Server) -> PathBuf {
-    let files = fs::read_dir(server.dir().join("appendonlydir")).expect("there is a file");
-    let mut files: Vec<PathBuf> = files
-        .map(|entry| entry.expect("it can be read").path())
-        .filter(|path| path.to_string_lossy().ends_with(".incr.aof"))
-        .collect();
-    assert_eq!(files.len(), 1, "{files:?}");
-    files.remove(0)
 }
 
 fn size(file: &PathBuf) -> u64 {

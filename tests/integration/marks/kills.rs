@@ -1,6 +1,5 @@
 //! Writers continue across `kill -9`: after a restart each mark is there completely or not at all.
 
-use super::append_only_file;
 use super::checker::Checker;
 use super::writers::{AllowedLoss, Writers};
 use crate::traffic::Random;
@@ -74,7 +73,7 @@ fn set_counter_and_stream_agree_after_a_truncated_file() {
     let (mut writers, mut checker) = (Writers::new(40), Checker::default());
     let mut missing = 0;
     for round in 0..KILLS {
-        let file = append_only_file(&server);
+        let file = server.append_only_file();
         let start = size(&file);
         writers.run_until_killed(&mut server, random_moment(&mut random));
         if round % 2 == 1 {

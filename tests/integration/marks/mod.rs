@@ -12,21 +12,8 @@ mod writers;
 
 use checker::Checker;
 use countint_tests::Server;
-use std::fs;
-use std::path::PathBuf;
 use std::time::Duration;
 use writers::Writers;
-
-/// The newest incremental append-only file.
-fn append_only_file(server: &Server) -> PathBuf {
-    let files = fs::read_dir(server.dir().join("appendonlydir")).expect("there is a file");
-    let mut files: Vec<PathBuf> = files
-        .map(|entry| entry.expect("it can be read").path())
-        .filter(|path| path.to_string_lossy().ends_with(".incr.aof"))
-        .collect();
-    assert_eq!(files.len(), 1, "{files:?}");
-    files.remove(0)
-}
 
 /// How long the writers run; `COUNTINT_MARK_SECONDS` overrides it.
 fn duration() -> Duration {

@@ -1,7 +1,6 @@
 //! An append-only file truncated within a mark, with the settings of `redis.conf`: the server refuses it, and after
 //! `redis-check-aof --fix` the whole mark is missing, also after another restart.
 
-use super::append_only_file;
 use countint_tests::{Client, Server};
 use std::fs;
 use std::path::Path;
@@ -43,7 +42,7 @@ fn truncated_mark_is_dropped_as_a_whole() {
         .start();
     let mut client = server.client();
     client.ok("RBM.MARK s 1 COUNT c 0 EVENT x SEQ f v");
-    let file = append_only_file(&server);
+    let file = server.append_only_file();
     let one = fs::read(&file).expect("it can be read");
     client.ok(MARK);
     server.kill();

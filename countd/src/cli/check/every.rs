@@ -15,6 +15,7 @@ use countd::domain::schema_views::{MigrationState, Stage};
 use countd::log::inspect::PartitionState;
 use countd::log::kafka::{TopicError, TopicRisk};
 use countd::monitor::Info;
+use countd::redis::layout::Truncation;
 use countd::redis::replica_links::{LinkProblem, PrimaryReplicas};
 use countd::redis::script::CounterBackend;
 use countd::relay::RelayError;
@@ -234,6 +235,12 @@ fn of_topic(config: &Config) -> Vec<Finding> {
             found: 8,
             stored: 4,
         },
+        TopicError::Refused(text()),
+        TopicError::Truncated(Truncation {
+            partition: 1,
+            end: 2,
+            position: 3,
+        }),
         TopicError::Data(text()),
         TopicError::Store(StoreError::OtherSettings),
     ];

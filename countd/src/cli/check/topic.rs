@@ -77,6 +77,12 @@ pub(super) fn of_error(kafka: &KafkaConfig, error: &TopicError) -> Finding {
                 "for data that shall go on with this topic. It refuses while records of the former one are not counted; docs/countd/kafka.md#another-topic has all steps",
             )
         }
+        TopicError::Refused(_) => {
+            advice("no command of countd repairs it: see the topic of the brokers in kafka.brokers, and docs/countd/kafka.md#another-topic")
+        }
+        TopicError::Truncated(_) => advice(
+            "no command brings its records back: stop all producers, and switch to another topic, by the steps of docs/countd/kafka.md#another-topic. Then produce again what the topic has lost",
+        ),
         TopicError::Data(_) => {
             advice("no command changes that: set log.kind = \"streams\", or end what the message names first")
         }

@@ -9,6 +9,7 @@ use crate::domain::error::StoreError;
 use crate::domain::keys::Partition;
 use crate::log::kafka::{Reader, Records};
 use crate::log::{EventLog, PartitionEntries, Streams};
+use crate::redis::layout::Truncation;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 use tokio::task::JoinHandle;
@@ -69,6 +70,8 @@ pub struct WorkerTopic {
     pub(super) has_caught_up: bool,
     /// The memory of the records of a read, for the next one.
     pub(super) spare: Records,
+    /// Partitions of the topic that end before a position, until the layout says so.
+    pub(super) truncations: Vec<Truncation>,
 }
 
 /// What a poll has read.
@@ -98,6 +101,7 @@ impl WorkerTopic {
             advanced_at: Instant::now(),
             has_caught_up: false,
             spare: Records::default(),
+            truncations: Vec::new(),
         }
     }
 

@@ -3,9 +3,11 @@
 use super::state::Worker;
 use super::topic::Seen;
 use crate::domain::config::LostRecords;
+use crate::domain::error::StoreError;
 use crate::domain::health::PartitionPart;
 use crate::domain::keys::Partition;
 use crate::log::kafka::{Reader, ReaderError, TopicError};
+use crate::redis::layout::Truncation;
 use std::collections::{BTreeMap, BTreeSet};
 
 impl Worker {
@@ -49,11 +51,19 @@ impl Worker {
             )?,
         };
         let refusal = reader.watermarks().refusal.clone();
+        // What was recorded stays: new records have got the offsets of counted ones, also if the topic ends after the position by now.
+        let layout = self.store.layout();
+        let recorded = layout.truncations().iter();
+        let recorded: BTreeMap<u16, Truncation> = recorded.map(|of| (of.partition, *of)).collect();
         let mut failures: BTreeMap<u16, String> = BTreeMap::new();
         let mut skipped: BTreeMap<u16, u64> = BTreeMap::new();
         from.retain(|partition, from| {
             if let Some(refusal) = &refusal {
                 failures.insert(*partition, refusal.clone());
+                return false;
+            }
+            if let Some(truncation) = recorded.get(partition) {
+                failures.insert(*partition, truncation.to_string());
                 return false;
             }
             // What others have counted meanwhile is skipped as it arrives.
@@ -82,7 +92,13 @@ impl Worker {
                     }
                 }
                 Some(Err(ReaderError::Truncated { end })) => {
-                    failures.insert(*partition, format!("partition {partition} of the topic ends at offset {end}, before the position {from}: it was created again, or has lost records"));
+                    let truncation = Truncation {
+                        partition: *partition,
+                        end,
+                        position: *from,
+                    };
+                    failures.insert(*partition, truncation.to_string());
+                    topic.truncations.push(truncation);
                     return false;
                 }
             }
@@ -103,6 +119,20 @@ impl Worker {
         }
         self.report_failures(&owned, &failures);
         assigned
+    }
+
+    /// Records which partitions of the topic end before a position, so that no process appends to it, and none goes on when the partition has
+    /// grown beyond the position.
+    pub(super) async fn record_truncations(&mut self) -> Result<(), StoreError> {
+        let found = self
+            .topic
+            .as_mut()
+            .map(|topic| std::mem::take(&mut topic.truncations));
+        for truncation in found.unwrap_or_default() {
+            tracing::error!("{truncation}");
+            self.store.record_truncation(truncation).await?;
+        }
+        Ok(())
     }
 
     /// Records in the health which partitions cannot be read from the topic, by partition of the topic.

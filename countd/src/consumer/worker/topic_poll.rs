@@ -31,6 +31,7 @@ impl Worker {
         if let Err(error) = self.assign_topic() {
             tracing::warn!(%error, "the topic cannot be read");
         }
+        self.record_truncations().await?;
         let limit = self.read_limit.get();
         let Some(topic) = &mut self.topic else {
             return Ok(READ_TIMEOUT);

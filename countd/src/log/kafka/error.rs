@@ -1,6 +1,7 @@
 //! Errors of the topic.
 
 use crate::domain::error::StoreError;
+use crate::redis::layout::Truncation;
 use rdkafka::error::KafkaError;
 use rdkafka::types::RDKafkaErrorCode;
 
@@ -70,6 +71,12 @@ pub enum TopicError {
         /// The number when the data was created.
         stored: u16,
     },
+    /// It is not the topic of the data any more. Nothing may be appended to it.
+    #[error("the topic is not used: {0}")]
+    Refused(String),
+    /// The topic has lost records that were counted.
+    #[error(transparent)]
+    Truncated(Truncation),
     /// The data cannot have its log in Kafka.
     #[error("log.kind is \"kafka\", but {0}")]
     Data(String),

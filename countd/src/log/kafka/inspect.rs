@@ -3,6 +3,7 @@
 use super::client::{self, Context};
 use super::describe::TopicDescription;
 use super::error::TopicError;
+use super::guard::TopicGuard;
 use super::offsets::TIMEOUT;
 use super::producer::Producer;
 use super::topic::{TopicIdentity, describe_topic};
@@ -107,7 +108,7 @@ impl TopicRisk {
 pub async fn inspect_topic(config: &Config, store: &Store) -> Result<Inspection, TopicError> {
     let settings = Arc::new(config.kafka.clone());
     let stored = TopicIdentity::stored(store).await?;
-    let producer = Producer::new(&settings, settings.timeout_ms)?;
+    let producer = Producer::new(&settings, settings.timeout_ms, TopicGuard::default())?;
     let described = describe_topic(&producer, settings.timeout().min(TIMEOUT)).await;
     let described = described.map_err(|error| match error {
         TopicError::Unavailable(reason) => {
@@ -119,6 +120,9 @@ pub async fn inspect_topic(config: &Config, store: &Store) -> Result<Inspection,
     let identity = TopicIdentity::of(&settings.topic, &described, store.keys())?;
     if let Some(stored) = stored {
         stored.check(&identity)?;
+    }
+    if let Some(truncation) = store.layout().truncations().first() {
+        return Err(TopicError::Truncated(*truncation));
     }
     let admin: AdminClient<Context> =
         client::create(&client::of_producer(&settings, settings.timeout_ms))?;

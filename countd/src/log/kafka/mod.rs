@@ -6,6 +6,7 @@
 mod client;
 mod describe;
 mod error;
+mod guard;
 mod history;
 mod inspect;
 mod offsets;

@@ -9,7 +9,7 @@ use rdkafka::error::KafkaError;
 use rdkafka::{Offset, TopicPartitionList};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 
@@ -159,8 +159,12 @@ async fn run(
             Ok(bounds) => topic.verify().await.map(|()| bounds),
             Err(error) => Err(error),
         };
+        let guard = topic.guard();
         sender.send_modify(|state| match looked {
             Ok(bounds) => {
+                for (partition, (_, end)) in &bounds {
+                    guard.record_end(*partition, *end, Instant::now());
+                }
                 state.bounds = bounds;
                 state.generation += 1;
                 (state.problem, state.refusal) = (None, None);
@@ -168,10 +172,17 @@ async fn run(
             Err(error) if error.is_transient() => state.problem = Some(error.to_string()),
             Err(error) => (state.problem, state.refusal) = (None, Some(error.to_string())),
         });
-        let (is_refused, has_problem) = {
+        let (refusal, has_problem) = {
             let state = sender.borrow();
-            (state.refusal.is_some(), state.problem.is_some())
+            (state.refusal.clone(), state.problem.is_some())
         };
+        let is_refused = refusal.is_some();
+        if let Some(error) = &refusal
+            && guard.refusal().is_none()
+        {
+            tracing::error!(%error, "the topic is not used");
+        }
+        guard.set_refusal(refusal);
         metrics::gauge!("countd_kafka_unreachable").set(f64::from(u8::from(has_problem)));
         metrics::gauge!("countd_kafka_topic_refused").set(f64::from(u8::from(is_refused)));
         tokio::time::sleep(INTERVAL).await;

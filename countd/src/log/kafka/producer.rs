@@ -3,6 +3,7 @@
 use super::client::{self, Context};
 use super::describe::{TopicDescription, describe};
 use super::error::TopicError;
+use super::guard::TopicGuard;
 use crate::domain::config::KafkaConfig;
 use arc_swap::ArcSwap;
 use rdkafka::error::KafkaError;
@@ -10,6 +11,7 @@ use rdkafka::message::{Header, OwnedHeaders};
 use rdkafka::producer::{DeliveryFuture, FutureProducer, FutureRecord, Producer as _};
 use rdkafka::types::RDKafkaErrorCode;
 use std::borrow::Borrow;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -35,6 +37,7 @@ pub struct Producer(Arc<Inner>);
 
 struct Inner {
     settings: Arc<KafkaConfig>,
+    guard: TopicGuard,
     /// The time after which a record fails, in milliseconds; 0 is never.
     timeout_ms: u64,
     /// Replaced after a fatal error.
@@ -50,11 +53,13 @@ impl Producer {
     pub(super) fn new(
         settings: &Arc<KafkaConfig>,
         timeout_ms: u64,
+        guard: TopicGuard,
     ) -> Result<Producer, TopicError> {
         let context = Context::default();
         let client = client::create_in(&client::of_producer(settings, timeout_ms), &context)?;
         Ok(Producer(Arc::new(Inner {
             settings: Arc::clone(settings),
+            guard,
             timeout_ms,
             client: ArcSwap::from_pointee(client),
             context,
@@ -81,10 +86,24 @@ impl Producer {
 
     /// Appends records, in order for each partition. Returns a result for each, in their order: an error says that the record may or may
     /// not have been appended, unless it is [`TopicError::TooLarge`]. Takes up to the timeout of the producer.
+    ///
+    /// A record that was appended before the known end of its partition is an error, too: the topic was created again, or has lost records,
+    /// so the record is in another topic, or is taken for a counted one.
     pub async fn send<R: Borrow<OutgoingRecord>>(
         &self,
         records: &[R],
     ) -> Vec<Result<(), TopicError>> {
+        if let Some(refusal) = self.0.guard.refusal() {
+            let refused = || Err(TopicError::Refused(refusal.clone()));
+            return records.iter().map(|_| refused()).collect();
+        }
+        // Before the records are sent.
+        let mut ends = BTreeMap::new();
+        for record in records {
+            let partition = record.borrow().partition;
+            let end = || self.0.guard.end(partition);
+            ends.entry(partition).or_insert_with(end);
+        }
         let client = self.client();
         let timeout = Duration::from_millis(self.0.timeout_ms);
         let deadline = (!timeout.is_zero()).then(|| Instant::now() + timeout);
@@ -94,21 +113,25 @@ impl Producer {
         }
         let mut results = Vec::with_capacity(records.len());
         let (mut sent, mut failed) = (0, 0);
-        for offered in offered {
+        for (offered, record) in offered.into_iter().zip(records) {
             let result = match offered {
                 Ok(delivery) => match delivery.await {
-                    Ok(Ok(_)) => Ok(()),
-                    Ok(Err((error, _))) => Err(error),
+                    Ok(Ok(delivery)) => {
+                        let partition = record.borrow().partition;
+                        let end = ends.get(&partition).copied().unwrap_or(0);
+                        check_offset(partition, delivery.offset, end)
+                    }
+                    Ok(Err((error, _))) => Err(TopicError::of_request(&error)),
                     // The client was dropped.
-                    Err(_) => Err(KafkaError::Canceled),
+                    Err(_) => Err(TopicError::of_request(&KafkaError::Canceled)),
                 },
-                Err(error) => Err(error),
+                Err(error) => Err(TopicError::of_request(&error)),
             };
             match &result {
                 Ok(()) => sent += 1,
                 Err(_) => failed += 1,
             }
-            results.push(result.map_err(|error| TopicError::of_request(&error)));
+            results.push(result);
         }
         metrics::counter!("countd_kafka_produced_total").increment(sent);
         if failed > 0 {
@@ -170,5 +193,16 @@ impl Producer {
             }
             Err(error) => tracing::error!(%error, "the producer has failed"),
         }
+    }
+}
+
+/// Checks that a record was appended after the end of its partition that was known before. The offset of a record that a broker had already is
+/// negative.
+fn check_offset(partition: u16, offset: i64, end: u64) -> Result<(), TopicError> {
+    match u64::try_from(offset) {
+        Ok(offset) if offset < end => Err(TopicError::Refused(format!(
+            "a record has got offset {offset} of partition {partition}, which ended at {end} before: the topic was created again, or has lost records"
+        ))),
+        _ => Ok(()),
     }
 }

@@ -2,11 +2,13 @@
 
 use super::describe::TopicDescription;
 use super::error::TopicError;
+use super::guard::TopicGuard;
 use super::history::TopicHistory;
 use super::producer::Producer;
 use crate::domain::config::{Config, KafkaConfig, LogKind};
 use crate::domain::error::StoreError;
 use crate::domain::keys::{Keys, Partition};
+use crate::redis::layout::StoredLayout;
 use crate::redis::store::Store;
 use std::sync::Arc;
 use std::time::Duration;
@@ -147,6 +149,7 @@ pub struct Topic {
     settings: Arc<KafkaConfig>,
     keys: Keys,
     producer: Producer,
+    guard: TopicGuard,
 }
 
 impl Topic {
@@ -176,7 +179,8 @@ impl Topic {
             return Err(TopicError::Data(problem.to_owned()));
         }
         let settings = Arc::new(config.kafka.clone());
-        let producer = Producer::new(&settings, settings.timeout_ms)?;
+        let guard = TopicGuard::default();
+        let producer = Producer::new(&settings, settings.timeout_ms, guard.clone())?;
         let stored = TopicIdentity::stored(store).await?;
         let timeout = match &stored {
             // The process can start without brokers.
@@ -224,6 +228,7 @@ impl Topic {
             settings,
             keys,
             producer,
+            guard,
         }))
     }
 
@@ -252,7 +257,20 @@ impl Topic {
     /// # Errors
     /// librdkafka rejects a setting.
     pub fn patient_producer(&self) -> Result<Producer, TopicError> {
-        Producer::new(&self.settings, 0)
+        Producer::new(&self.settings, 0, self.guard.clone())
+    }
+
+    /// Why nothing may be appended now; `None` if nothing is wrong with the topic. `layout` is the current layout of the data.
+    pub fn refusal(&self, layout: &StoredLayout) -> Option<TopicError> {
+        if let Some(truncation) = layout.truncations().first() {
+            return Some(TopicError::Truncated(*truncation));
+        }
+        self.guard.refusal().map(TopicError::Refused)
+    }
+
+    /// What the brokers say of it.
+    pub(super) fn guard(&self) -> &TopicGuard {
+        &self.guard
     }
 
     /// Asks the brokers whether it is still the topic of the data.
@@ -280,7 +298,8 @@ pub async fn topic_of(
         topic: name.to_owned(),
         ..config.kafka.clone()
     });
-    let producer = Producer::new(&settings, settings.timeout_ms)?;
+    let guard = TopicGuard::default();
+    let producer = Producer::new(&settings, settings.timeout_ms, guard)?;
     let described = describe_topic(&producer, settings.timeout()).await?;
     TopicIdentity::of(name, &described, keys)
 }
@@ -298,12 +317,14 @@ pub(super) async fn describe_topic(
 impl Topic {
     /// A topic without data.
     pub(super) fn for_test(identity: TopicIdentity, settings: KafkaConfig, keys: Keys) -> Topic {
-        let settings = Arc::new(settings);
+        let (settings, guard) = (Arc::new(settings), TopicGuard::default());
+        let producer = Producer::new(&settings, settings.timeout_ms, guard.clone());
         Topic {
             identity: Arc::new(identity),
-            producer: Producer::new(&settings, settings.timeout_ms).expect("valid settings"),
+            producer: producer.expect("valid settings"),
             settings,
             keys,
+            guard,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The fields of the Hash that stores the layout.
 
-use super::form::{Authors, ReverseState, StoredLayout};
+use super::form::{Authors, ReverseState, StoredLayout, Truncation};
 use super::splits::{Splits, unknown_value};
 use super::views::parse_views;
 use crate::domain::author_feed::AuthorFeed;
@@ -26,6 +26,8 @@ pub(super) const ARCHIVE_ID: &str = "archive_id";
 pub(super) const SINK: &str = "sink";
 /// The field with the topic of the data.
 const TOPIC: &str = "topic";
+/// The prefix of the fields of partitions of the topic that ended before a position.
+pub(super) const TRUNCATED: &str = "topic_truncated:";
 /// The field that says whether a restore is under way.
 pub(super) const RESTORING: &str = "restoring";
 pub(super) const ON: &str = "on";
@@ -123,6 +125,14 @@ impl StoredLayout {
                 storages.insert(etype.to_owned(), phase);
             }
         }
+        let mut truncations = Vec::new();
+        for (field, value) in fields {
+            if let Some(partition) = field.strip_prefix(TRUNCATED) {
+                let truncation = Truncation::parse(partition, value);
+                truncations.push(truncation.ok_or_else(|| unknown(field, value))?);
+            }
+        }
+        truncations.sort_unstable_by_key(|truncation| truncation.partition);
         let views = parse_views(fields)?;
         let switch = |field: &str| match text(field) {
             ON => Ok(true),
@@ -146,6 +156,7 @@ impl StoredLayout {
             archives: switch(ARCHIVE)?,
             sinks: switch(SINK)?,
             has_topic: !text(TOPIC).is_empty(),
+            truncations,
             is_restoring: switch(RESTORING)?,
             epoch,
             can_split: switch(SPLITS)?,

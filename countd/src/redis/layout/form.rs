@@ -72,6 +72,8 @@ pub struct StoredLayout {
     pub sinks: bool,
     /// Whether repeatable events are, or were, in a topic of Kafka. Streams are copied to it, and the log has every change of a counter.
     pub has_topic: bool,
+    /// Where the topic has lost records that were counted, by partition. Empty for a topic that is whole.
+    pub(super) truncations: Vec<Truncation>,
     /// Whether a restore is under way. Nothing else may use the data.
     pub is_restoring: bool,
     /// Grows with each change that running processes must see: the time of the change, in milliseconds since 1970. Data of earlier versions
@@ -86,6 +88,32 @@ pub struct StoredLayout {
     pub(super) columns: HashMap<String, Name>,
     /// The views of these columns, by the schema that has them.
     pub(super) views: BTreeMap<Name, SchemaViews>,
+}
+
+/// A partition of the topic that ended before a position: it has lost records that were counted, and new records have got their offsets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "partition {partition} of the topic ends at offset {end}, before the position {position}: it was created again, or has lost records"
+)]
+pub struct Truncation {
+    /// The partition of the topic.
+    pub partition: u16,
+    /// The offset at which it ended.
+    pub end: u64,
+    /// The position.
+    pub position: u64,
+}
+
+impl Truncation {
+    /// The truncation that a field of the stored layout has.
+    pub(super) fn parse(partition: &str, value: &str) -> Option<Truncation> {
+        let (end, position) = value.split_once(' ')?;
+        Some(Truncation {
+            partition: partition.parse().ok()?,
+            end: end.parse().ok()?,
+            position: position.parse().ok()?,
+        })
+    }
 }
 
 impl StoredLayout {
@@ -107,6 +135,7 @@ impl StoredLayout {
             archives: false,
             sinks: false,
             has_topic: false,
+            truncations: Vec::new(),
             is_restoring: false,
             epoch: 0,
             can_split: false,
@@ -121,6 +150,11 @@ impl StoredLayout {
     /// Whether changes of counters without an event are appended to the log, too.
     pub fn journals(&self) -> bool {
         self.archives || self.sinks || self.has_topic
+    }
+
+    /// Where the topic has lost records that were counted, by partition. Nothing may be appended to it then.
+    pub fn truncations(&self) -> &[Truncation] {
+        &self.truncations
     }
 
     /// Whether the facts of a metric are kept for users, too.

@@ -7,6 +7,6 @@ mod splits;
 mod storage;
 mod views;
 
-pub use form::{Authors, ReverseState, StoredLayout};
+pub use form::{Authors, ReverseState, StoredLayout, Truncation};
 pub use schemas::{NextStage, stage_permissions};
 pub use storage::{Purpose, record_permissions, required_permissions, split_permissions};

@@ -2,9 +2,9 @@
 
 use super::fields::{
     ARCHIVE, ARCHIVE_ID, COUNTERS, COUNTING, EPOCH, EXTERNAL, OFF, ON, RESTORING, REVERSE, SINK,
-    SPLITS, STORAGE, UNDECIDED,
+    SPLITS, STORAGE, TRUNCATED, UNDECIDED,
 };
-use super::form::{Authors, ReverseState, StoredLayout};
+use super::form::{Authors, ReverseState, StoredLayout, Truncation};
 use super::splits::SPLIT;
 use crate::domain::config::{Config, Count, Storage, USER};
 use crate::domain::error::ConnectError;
@@ -249,6 +249,50 @@ impl StoredLayout {
             .arg(EPOCH)
             .invoke_async(connection)
             .await
+    }
+
+    /// Records that a partition of the topic ended before a position, and starts a new epoch, in one step.
+    ///
+    /// # Errors
+    /// The server is unavailable.
+    pub async fn record_truncation(
+        connection: &mut impl ConnectionLike,
+        keys: &Keys,
+        truncation: Truncation,
+    ) -> Result<u64, RedisError> {
+        let Truncation {
+            partition,
+            end,
+            position,
+        } = truncation;
+        RECORD
+            .script
+            .key(keys.layout())
+            .arg(format!("{TRUNCATED}{partition}"))
+            .arg(format!("{end} {position}"))
+            .arg(EPOCH)
+            .invoke_async(connection)
+            .await
+    }
+
+    /// Forgets the partitions of a former topic that ended before a position.
+    ///
+    /// # Errors
+    /// The server is unavailable.
+    pub async fn forget_truncations(
+        &self,
+        connection: &mut impl ConnectionLike,
+        keys: &Keys,
+    ) -> Result<(), RedisError> {
+        let fields = self.truncations.iter();
+        let fields = fields.map(|of| format!("{TRUNCATED}{}", of.partition));
+        let fields: Vec<String> = fields.collect();
+        if fields.is_empty() {
+            return Ok(());
+        }
+        let mut cmd = redis::cmd("HDEL");
+        cmd.arg(keys.layout()).arg(fields);
+        cmd.exec_async(connection).await
     }
 
     /// Records how counters of facts change, and starts a new epoch, in one step. Empty while processes or uncounted events differ.
