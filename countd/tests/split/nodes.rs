@@ -70,10 +70,7 @@ fn a_merge_is_finished_when_the_command_and_a_node_are_killed() {
     let base = nodes.position(|node| node.port() == port);
     let base = base.expect("a node");
     let likes = act_while(&apis, 4, || {
-        for (step, node) in [
-            ("copying facts", base),
-            ("deleting shards", (base + 1) % 3),
-        ] {
+        for (step, node) in [("copying facts", base), ("deleting shards", (base + 1) % 3)] {
             printed(&run(&cluster.nodes[1], CONFIG, &SPLIT));
             // Users who act for the first time are at shards.
             thread::sleep(Duration::from_secs(2));
