@@ -174,6 +174,53 @@ fn nodes_are_found_again_when_all_seeds_are_gone() {
     assert!((0..50).all(|eid| api.counts(eid)["like"] == 2));
 }
 
+/// The nodes restart at other addresses, as pods without stable addresses do, twice. The processes run on: of all addresses that they know,
+/// only one seed has a node each time.
+#[test]
+fn events_count_once_when_all_nodes_move_to_other_addresses() {
+    let mut cluster = Cluster::with(|builder| builder.append_only(true));
+    let former = [0, 1, 2].map(|node| cluster.nodes[node].port());
+    let other = [0, 1, 2].map(|_| free_port());
+    let later = [free_port(), former[1], free_port()];
+    let seeds = [former[1], free_port(), other[2]].map(|port| format!("127.0.0.1:{port}"));
+    let config = format!(
+        "[redis]\nseeds = {seeds:?}\n[log]\npartitions = 16\nretain = 100\n[consumer]\nlinger_ms = 5\nbatch = 50\nsession_timeout_ms = 500\n{}",
+        workload::metrics()
+    );
+    let config = config.as_str();
+    set_schema(&cluster.nodes[0], config);
+    let settings = |command| Settings { command, config };
+    let processes =
+        ["serve", "consume"].map(|command| Countd::with(&cluster.nodes[0], &settings(command)));
+    let api = processes[0].api();
+    let size = WorkloadSize {
+        clients: 6,
+        users: 20,
+        notes: 200,
+        actions_per_client: 600,
+        batch: 25,
+        erasures: 2,
+    };
+    let model = run_clients(std::slice::from_ref(&api), 6, size, |progress| {
+        for (part, ports) in (1..).zip([other, later]) {
+            progress.wait_for(part * size.total() / 3);
+            cluster.move_to(ports);
+        }
+    });
+    wait_until_all_drained(&cluster.nodes, 16);
+    for process in &processes {
+        wait_until("the process is ready", || {
+            process.api().get("/readyz").0 == 200
+        });
+    }
+    assert_matches_model(&api, &model, size);
+    assert_invariants_of_all(&cluster.nodes, config);
+    assert_eq!(
+        printed(&run(&cluster.nodes[0], config, &["dead", "list"])),
+        ""
+    );
+}
+
 #[test]
 fn slots_that_had_no_master_are_served_again() {
     let cluster = Cluster::with(|builder| builder.config("cluster-require-full-coverage no"));

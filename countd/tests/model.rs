@@ -103,7 +103,7 @@ fn actions_count_once_when_processes_are_killed() {
 }
 
 /// Enough for a few kills of each process.
-const FEW: WorkloadSize = WorkloadSize {
+pub const FEW: WorkloadSize = WorkloadSize {
     clients: 8,
     users: 20,
     notes: 200,

@@ -112,6 +112,25 @@ impl Cluster {
         joining
     }
 
+    /// Kills all nodes, starts them again on other ports, and lets them meet: each knows only the former addresses of the others. Waits
+    /// until each sees the whole cluster.
+    ///
+    /// # Panics
+    /// After the deadline.
+    pub fn move_to(&mut self, ports: [u16; 3]) {
+        self.nodes.iter_mut().for_each(Server::kill);
+        for (node, port) in self.nodes.iter_mut().zip(ports) {
+            node.start_again_at(port);
+        }
+        for node in &self.nodes {
+            let mut client = node.client();
+            for port in ports.iter().filter(|port| **port != node.port()) {
+                client.ok(&format!("CLUSTER MEET 127.0.0.1 {port}"));
+            }
+        }
+        self.wait_until_stable();
+    }
+
     fn wait_until_known(&self, joined: &Server, role: &str) {
         let id = reply::text(joined.client().ok("CLUSTER MYID"));
         wait_until("all know the node", || {

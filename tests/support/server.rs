@@ -159,6 +159,16 @@ impl Server {
         }
     }
 
+    /// [`start_again`](Self::start_again) on another port.
+    ///
+    /// # Panics
+    /// When it does not start, or another process keeps the port.
+    pub fn start_again_at(&mut self, port: u16) {
+        self.port = port;
+        self.start_again();
+        assert_eq!(self.port, port, "another process has the port");
+    }
+
     /// [`start_again`](Self::start_again) for a server that may fail to start.
     ///
     /// # Errors

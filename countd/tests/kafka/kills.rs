@@ -2,13 +2,15 @@
 //! suspended, in random order. The seed is another one in each run, unless `COUNTINT_SEED` sets it. `COUNTINT_ACTIONS` sets the number of
 //! actions.
 
-use super::model::{self, assert_matches_workload, produce_reads};
+use super::model::{assert_matches_workload, produce_reads, settings};
+use super::three_brokers::begin;
 use super::{PARTITIONS, TOPIC_PARTITIONS, start};
+use crate::model::{FEW, FULL, other_fact_stores};
 use crate::support::Countd;
 use crate::support::kafka::{Brokers, Topic, config};
-use crate::support::stores::module;
+use crate::support::stores::{TestStore, cluster, module, move_days_back};
 use crate::support::workload::{
-    Progress, Random, StopOnDrop, WorkloadSize, actions_or, run_clients, seed,
+    self, Progress, Random, StopOnDrop, WorkloadSize, actions_or, run_clients, seed,
 };
 use std::sync::atomic::AtomicBool;
 use std::thread;
@@ -21,7 +23,7 @@ fn size() -> WorkloadSize {
         clients: CLIENTS,
         users: 20,
         notes: 200,
-        actions_per_client: actions_or(crate::model::FULL.total()).div_ceil(CLIENTS),
+        actions_per_client: actions_or(FULL.total()).div_ceil(CLIENTS),
         batch: 25,
         erasures: 2,
     }
@@ -69,24 +71,64 @@ const KILLS: [Kill; 20] = [
     Kill::Redis,
 ];
 
-/// [`KILLS`] in random order: a Fisher-Yates shuffle.
-fn shuffled(random: &mut Random) -> [Kill; KILLS.len()] {
-    let mut kills = KILLS;
+/// Fewer kills: each process, one broker and Redis.
+const FEW_KILLS: [Kill; 7] = [
+    Kill::Process(0),
+    Kill::Process(1),
+    Kill::Process(2),
+    Kill::Suspend(1),
+    Kill::Broker(1),
+    Kill::Redis,
+    Kill::Redis,
+];
+
+/// Kills in random order: a Fisher-Yates shuffle.
+fn shuffled(kills: &[Kill], random: &mut Random) -> Vec<Kill> {
+    let mut kills = kills.to_vec();
     for last in (1..kills.len()).rev() {
         kills.swap(last, random.below(last as u64 + 1) as usize);
     }
     kills
 }
 
+/// Everything is killed with the module, and less in cluster mode with other fact stores, whose days pass and are compacted meanwhile.
 #[test]
 #[ignore = "needs real brokers: scripts/test-kafka"]
 fn everything_counts_once_whatever_is_killed() {
-    let (seed, size) = (seed(), size());
-    let mut random = Random(seed);
+    let seed = seed();
     let mut brokers = Brokers::start(3, TOPIC_PARTITIONS);
-    let mut store = module();
+    for (name, store, metrics, kills, size) in [
+        (
+            "the module",
+            module(),
+            workload::metrics(),
+            &KILLS[..],
+            size(),
+        ),
+        (
+            "other fact stores in cluster mode",
+            cluster(),
+            other_fact_stores(),
+            &FEW_KILLS,
+            FEW,
+        ),
+    ] {
+        let begun = begin(&brokers, name);
+        assert_counts_once(&mut brokers, store, &metrics, kills, (seed, size));
+        eprintln!("{:.1?}", begun.elapsed());
+    }
+}
+
+fn assert_counts_once(
+    brokers: &mut Brokers,
+    mut store: TestStore,
+    metrics: &str,
+    kills: &[Kill],
+    (seed, size): (u64, WorkloadSize),
+) {
+    let mut random = Random(seed);
     let addresses = brokers.addresses();
-    let more = format!("timeout_ms = 3000\n{}", model::settings());
+    let more = format!("timeout_ms = 3000\n{}", settings(metrics));
     let config = &config(&addresses, PARTITIONS, &more);
     let mut processes = COMMANDS.map(|command| start(&store, config, command));
     let apis = [processes[0].api(), processes[2].api()];
@@ -98,12 +140,9 @@ fn everything_counts_once_whatever_is_killed() {
         });
         let stop = StopOnDrop(&stop);
         let model = run_clients(&apis, seed, size, |progress| {
-            let slice = size.total() / KILLS.len() as u64;
-            let at = (progress, slice);
-            kill(&mut random, at, &mut brokers, &mut processes, || {
-                store.server.kill();
-                store.server.start_again();
-            });
+            let at = (progress, size.total() / kills.len() as u64);
+            let kills = shuffled(kills, &mut random);
+            kill(&mut random, &kills, at, brokers, &mut processes, &mut store);
         });
         drop(stop);
         (model, producing.join().expect("it ends"))
@@ -111,31 +150,28 @@ fn everything_counts_once_whatever_is_killed() {
     assert_matches_workload(&apis[0], &store, config, &topic, done, size);
 }
 
-/// Kills everything of [`KILLS`] at random points of the progress of the clients, each in its slice of this many actions, and starts it
-/// again.
+/// Kills at random points of the progress of the clients, each in its slice of this many actions, and starts what was killed again.
 fn kill(
     random: &mut Random,
+    kills: &[Kill],
     (progress, slice): (&Progress, u64),
     brokers: &mut Brokers,
     processes: &mut [Countd; 3],
-    mut kill_redis: impl FnMut(),
+    store: &mut TestStore,
 ) {
-    let kills = shuffled(random);
     let single = kills.iter().filter_map(|kill| match kill {
         Kill::Broker(node) => Some(*node),
         _ => None,
     });
     let single: Vec<usize> = single.collect();
-    // The active controller moves only when its broker or both others are killed. Each broker is killed alone, and the pair are the two
-    // whose single kills come last, so one of these kills hits the active controller in any order.
-    let pair = [single[1], single[2]];
-    for (number, kill) in (0..).zip(kills) {
+    for (number, kill) in (0..).zip(kills.iter().copied()) {
         progress.wait_for(number * slice + random.below(slice));
         eprintln!("kill {number}: {kill:?}");
         match kill {
             Kill::Process(process) => {
                 let process = &mut processes[process];
                 process.kill();
+                move_days_back(store, PARTITIONS);
                 thread::sleep(Duration::from_millis(random.below(800)));
                 process.launch();
             }
@@ -151,7 +187,10 @@ fn kill(
                 thread::sleep(Duration::from_millis(random.below(3_000)));
                 brokers.launch(node);
             }
+            // The active controller moves only when its broker or both others are killed. Each broker is killed alone, and the pair are
+            // the two whose single kills come last, so one of these kills hits the active controller in any order.
             Kill::TwoBrokers => {
+                let pair = [single[1], single[2]];
                 for node in pair {
                     brokers.kill(node);
                 }
@@ -160,7 +199,10 @@ fn kill(
                 brokers.spawn(node);
                 brokers.launch(other);
             }
-            Kill::Redis => kill_redis(),
+            Kill::Redis => {
+                store.server.kill();
+                store.server.start_again();
+            }
         }
     }
 }

@@ -1,11 +1,13 @@
-//! Records that the topic has removed before they were counted. Kafka's `DeleteRecords` removes them as retention does. These scenarios need
-//! real brokers: see [`three_brokers`](super::three_brokers).
+//! Records that the topic has removed before they were counted, by Kafka's `DeleteRecords` and by retention, while no process runs and while
+//! one lags. These scenarios need real brokers: see [`three_brokers`](super::three_brokers).
 
 use super::{PARTITIONS, Setup, TOPIC_PARTITIONS, assert_equals_records, read, wait_for_metric};
 use crate::support::kafka::{Brokers, Record, wait_until_counted};
 use crate::support::stores::TestStore;
-use crate::support::{metric, on_note};
+use crate::support::{Countd, metric, on_note};
 use countint_tests::wait_until;
+use std::thread;
+use std::time::Duration;
 
 const LOST: &str = "countd_kafka_lost_records_total";
 
@@ -22,22 +24,57 @@ fn wait_until_published_offsets(setup: &Setup<&Brokers>) {
     });
 }
 
+/// The number of notes that [`Setup::produce`] reads.
+const NOTES: u64 = 40;
+
+/// The partition of the topic that has the records of a note.
+fn topic_partition(note: u64) -> i32 {
+    let partition = TestStore::partition(&format!("note:{note}"), PARTITIONS);
+    i32::from(partition) % TOPIC_PARTITIONS
+}
+
 /// A note that [`Setup::produce`] reads and whose records are in this partition of the topic.
-pub(super) fn note_in(topic_partition: i32) -> u64 {
-    let note = (0..40).find(|note| {
-        let partition = TestStore::partition(&format!("note:{note}"), PARTITIONS);
-        i32::from(partition) % TOPIC_PARTITIONS == topic_partition
-    });
+pub(super) fn note_in(of_topic: i32) -> u64 {
+    let note = (0..NOTES).find(|note| topic_partition(*note) == of_topic);
     note.expect("one of 40 notes")
 }
 
-/// Counts some records, and produces others while no process runs. The first of these are removed in one partition: returns their number,
-/// and the records that can be counted.
-fn lose_records(setup: &mut Setup<&Brokers>) -> (u64, Vec<Record>) {
+/// Why the process does not read records before they are removed.
+#[derive(Clone, Copy)]
+enum Absence {
+    /// It is killed, and started again.
+    Killed,
+    /// It lags: it is suspended, and goes on from the offsets in its memory.
+    Suspended,
+}
+
+impl Absence {
+    fn begin(self, countd: &mut Countd) {
+        match self {
+            Absence::Killed => countd.kill(),
+            Absence::Suspended => {
+                countd.suspend();
+                // Its fetch requests wait for records at the brokers, and end without any before records are produced.
+                thread::sleep(Duration::from_secs(1));
+            }
+        }
+    }
+
+    fn end(self, countd: &mut Countd) {
+        match self {
+            Absence::Killed => countd.launch(),
+            Absence::Suspended => countd.resume(),
+        }
+    }
+}
+
+/// Counts some records, and produces others while the process is absent. The first of these are removed in one partition: returns their
+/// number, and the records that can be counted.
+fn lose_records(setup: &mut Setup<&Brokers>, absence: Absence) -> (u64, Vec<Record>) {
     setup.produce(1);
     setup.assert_exact();
     wait_until_published_offsets(setup);
-    setup.countd.kill();
+    absence.begin(&mut setup.countd);
     let counted = setup.topic.records();
     let ends = setup.topic.watermarks();
     setup.produce(2);
@@ -48,34 +85,84 @@ fn lose_records(setup: &mut Setup<&Brokers>) -> (u64, Vec<Record>) {
         .into_iter()
         .filter(|record| record.partition != 1 || record.offset >= end + 20);
     let earlier = counted.into_iter().filter(|record| record.partition == 1);
+    absence.end(&mut setup.countd);
     (20, left.chain(earlier).collect())
 }
 
 /// Counting stops in a partition whose records were removed before they were counted.
 pub(super) fn uncounted_records_are_removed(mut setup: Setup<&Brokers>) {
-    let (lost, _) = lose_records(&mut setup);
-    setup.countd.launch();
+    let (lost, _) = lose_records(&mut setup, Absence::Killed);
+    assert_stopped(&setup, lost);
+}
+
+/// The process finds by itself that its next records are gone.
+pub(super) fn uncounted_records_are_removed_under_a_process(mut setup: Setup<&Brokers>) {
+    let (lost, _) = lose_records(&mut setup, Absence::Suspended);
+    assert_stopped(&setup, lost);
+}
+
+/// The broker removes whole segments of all partitions because of `retention.ms`. Those of one partition have records that the process has
+/// not counted.
+pub(super) fn retention_removes_records_under_a_process(mut setup: Setup<&Brokers>) {
+    const LOST_READS: u64 = 20;
+    setup.produce(1);
+    setup.assert_exact();
+    wait_until_published_offsets(&setup);
+    Absence::Suspended.begin(&mut setup.countd);
+    let lost = (0..LOST_READS).map(|uid| read(note_in(1), uid));
+    setup.topic.produce(&lost.collect::<Vec<_>>());
+    setup.brokers.configure("retention.ms", "1");
+    wait_until("all records are removed", || {
+        let marks = setup.topic.watermarks();
+        marks.iter().all(|(first, end)| *end > 0 && first == end)
+    });
+    setup.brokers.configure("retention.ms", "-1");
+    // Brokers learn the setting from the controller.
+    thread::sleep(Duration::from_secs(2));
+    Absence::Suspended.end(&mut setup.countd);
+    setup.produce(2);
+    assert_stopped(&setup, LOST_READS);
+}
+
+/// Waits until the process reports the lost records of partition 1, and asserts that it counts no record of that partition after those of
+/// the first call of [`Setup::produce`], and that it counts the second call in all others.
+#[track_caller]
+fn assert_stopped(setup: &Setup<&Brokers>, lost: u64) {
     let api = setup.api();
+    let reported = format!("up to {lost} records of its partition 1 ");
+    wait_until("the lost records are reported", || {
+        setup.countd.log().contains(&reported)
+    });
     wait_until("the process is not ready", || api.get("/readyz").0 == 503);
-    let log = setup.countd.log();
-    assert!(log.contains(&format!("up to {lost} records")), "{log}");
     // Nothing is skipped.
     assert_eq!(metric(&api, LOST), 0);
     // Others are counted, also facts of entities in the partition.
-    let [stopped, goes_on] = [1, 2].map(note_in);
-    assert_eq!(api.act("like", on_note(stopped, 5))["count"], 1);
+    assert_eq!(api.act("like", on_note(note_in(1), 5))["count"], 1);
+    let (stopped, others): (Vec<u64>, Vec<u64>) =
+        (0..NOTES).partition(|note| topic_partition(*note) == 1);
     wait_until("other partitions go on", || {
-        api.counts(goes_on)["read"] == 20
+        let mut others = others.iter();
+        others.all(|note| api.counts(*note)["read"] == 20)
     });
-    assert_eq!(api.counts(stopped)["read"], 10);
+    for note in stopped {
+        assert_eq!(api.counts(note)["read"], 10, "note {note}");
+    }
+    assert_eq!(api.get("/readyz").0, 503);
 }
 
 /// The line of `[kafka]` that [`removed_records_are_skipped`] needs.
 pub(super) const SKIP: &str = "lost_records = \"skip\"";
 
-pub(super) fn removed_records_are_skipped(mut setup: Setup<&Brokers>) {
-    let (lost, countable) = lose_records(&mut setup);
-    setup.countd.launch();
+pub(super) fn removed_records_are_skipped(setup: Setup<&Brokers>) {
+    assert_skipped(setup, Absence::Killed);
+}
+
+pub(super) fn removed_records_are_skipped_under_a_process(setup: Setup<&Brokers>) {
+    assert_skipped(setup, Absence::Suspended);
+}
+
+fn assert_skipped(mut setup: Setup<&Brokers>, absence: Absence) {
+    let (lost, countable) = lose_records(&mut setup, absence);
     let api = setup.api();
     wait_until_counted(&setup.store, &setup.topic, PARTITIONS);
     wait_for_metric(&api, LOST, |records| records == lost);

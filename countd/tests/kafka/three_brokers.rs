@@ -11,7 +11,7 @@ use std::time::Instant;
 type Scenario<'b> = (&'static str, &'static str, fn(Setup<&'b Brokers>));
 
 #[rustfmt::skip]
-fn scenarios<'b>() -> [Scenario<'b>; 19] {
+fn scenarios<'b>() -> [Scenario<'b>; 22] {
     [
         ("consumers are killed", "", consumers::consumers_are_killed),
         ("consumers join and leave", "", consumers::consumers_join_and_leave),
@@ -25,7 +25,10 @@ fn scenarios<'b>() -> [Scenario<'b>; 19] {
         ("Redis loses its last second", "", last_second::the_last_second_is_lost),
         ("an entity is split", splits::SETTINGS, splits::an_entity_is_split),
         ("uncounted records are removed", "", retention::uncounted_records_are_removed),
+        ("uncounted records are removed under a process", "", retention::uncounted_records_are_removed_under_a_process),
+        ("retention removes records under a process", "", retention::retention_removes_records_under_a_process),
         ("removed records are skipped", retention::SKIP, retention::removed_records_are_skipped),
+        ("removed records are skipped under a process", retention::SKIP, retention::removed_records_are_skipped_under_a_process),
         ("counted records are removed", "", retention::counted_records_are_removed),
         ("records are removed before a rebuild", "", rebuild::records_are_removed_before_a_rebuild),
         ("the topic is re-created", "", topics::a_re_created_topic_is_refused),
@@ -52,7 +55,7 @@ fn records_count_once_on_three_brokers() {
 }
 
 /// Begins a scenario with an empty topic.
-fn begin(brokers: &Brokers, name: &str) -> Instant {
+pub(super) fn begin(brokers: &Brokers, name: &str) -> Instant {
     eprintln!("scenario: {name}");
     brokers.delete_topic();
     brokers.delete_group(offsets::GROUP);

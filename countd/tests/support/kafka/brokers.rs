@@ -3,7 +3,7 @@
 use super::names::TOPIC;
 use super::programs::{jars, java};
 use super::topic::Topic;
-use crate::support::certificates::Authority;
+use crate::support::certificates::{Authority, Files};
 use crate::support::process::send_signal;
 use countint_tests::env::{TempDir, deadline, free_port};
 use countint_tests::kafka::{self, Node};
@@ -19,7 +19,7 @@ use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 
-/// The user of brokers with [`Security::Sasl`].
+/// The user of brokers with [`Security::Sasl`] or [`Security::MutualTls`].
 pub const USER: &str = "countd";
 /// The password of the user. It must not appear in any log.
 pub const PASSWORD: &str = "open-sesame-4711";
@@ -29,8 +29,10 @@ pub const PASSWORD: &str = "open-sesame-4711";
 pub enum Security {
     /// Without TLS, as anyone.
     Plain,
-    /// With TLS, and as [`USER`] with SCRAM-SHA-512. Nobody may do anything without an ACL.
+    /// With TLS, and as [`USER`] with SCRAM-SHA-512 or PLAIN. Nobody may do anything without an ACL.
     Sasl,
+    /// With TLS, and as the name in a certificate of the authority. Nobody may do anything without an ACL.
+    MutualTls,
 }
 
 /// A cluster. Dropping it kills the processes.
@@ -39,6 +41,8 @@ pub struct Brokers {
     /// By node, its process while it runs.
     processes: Vec<Option<Child>>,
     security: Security,
+    /// The authority of the certificates, with TLS.
+    authority: Option<Authority>,
     dir: TempDir,
     runtime: Runtime,
 }
@@ -63,13 +67,13 @@ impl Brokers {
             nodes: (1..=nodes).map(node).collect(),
             processes: (0..nodes).map(|_| None).collect(),
             security,
+            authority: (security != Security::Plain).then(Authority::new),
             dir: TempDir::new(),
             runtime: { runtime }.enable_all().build().expect("a runtime"),
         };
-        if security == Security::Sasl {
-            let authority = Authority::new();
+        if let Some(authority) = &brokers.authority {
             authority.write(&brokers.authority());
-            let files = authority.issue(brokers.dir.path(), "127.0.0.1");
+            let files = brokers.issue("127.0.0.1");
             let [key, cert] = [files.key, files.cert].map(|file| fs::read(file).expect("a file"));
             fs::write(brokers.keystore(), [key, cert].concat()).expect("written");
         }
@@ -96,9 +100,15 @@ impl Brokers {
         addresses.join(",")
     }
 
-    /// The certificate of the authority of brokers with [`Security::Sasl`].
+    /// The certificate of the authority of brokers with TLS.
     pub fn authority(&self) -> PathBuf {
         self.dir.path().join("authority.crt")
+    }
+
+    /// A certificate of the authority for a name.
+    pub fn issue(&self, name: &str) -> Files {
+        let authority = self.authority.as_ref().expect("brokers with TLS");
+        authority.issue(self.dir.path(), name)
     }
 
     fn keystore(&self) -> PathBuf {
@@ -184,7 +194,7 @@ impl Brokers {
     fn format(&self, node: usize) {
         let user = format!("SCRAM-SHA-512=[name={USER},password={PASSWORD}]");
         let more: &[&str] = match self.security {
-            Security::Plain => &[],
+            Security::Plain | Security::MutualTls => &[],
             Security::Sasl => &["--add-scram", &user],
         };
         let (file, properties) = (self.properties_file(node), self.properties(node));
@@ -197,21 +207,31 @@ impl Brokers {
         let protocol = match self.security {
             Security::Plain => "PLAINTEXT",
             Security::Sasl => "SASL_SSL",
+            Security::MutualTls => "SSL",
         };
         let common = node.properties(&self.nodes, &data, protocol)
             + "num.network.threads=2\nnum.io.threads=2\ninitial.broker.registration.timeout.ms=180000\n\
                log.initial.task.delay.ms=500\nlog.retention.check.interval.ms=500\nlog.segment.delete.delay.ms=500\n";
-        let security = match self.security {
-            Security::Plain => String::new(),
+        let authentication = match self.security {
+            Security::Plain => return common,
             Security::Sasl => format!(
-                "listener.name.client.sasl.enabled.mechanisms=SCRAM-SHA-512\n\
+                "listener.name.client.sasl.enabled.mechanisms=SCRAM-SHA-512,PLAIN\n\
                  listener.name.client.scram-sha-512.sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required;\n\
-                 listener.name.client.ssl.keystore.type=PEM\nlistener.name.client.ssl.keystore.location={}\n\
-                 authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer\nsuper.users=User:ANONYMOUS\n",
-                self.keystore().display()
+                 listener.name.client.plain.sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required user_{USER}=\"{PASSWORD}\";\n"
+            ),
+            // The name of the user is that in the certificate.
+            Security::MutualTls => format!(
+                "listener.name.client.ssl.client.auth=required\nlistener.name.client.ssl.truststore.type=PEM\n\
+                 listener.name.client.ssl.truststore.location={}\nssl.principal.mapping.rules=RULE:^CN=(.*)$/$1/\n",
+                self.authority().display()
             ),
         };
-        common + &security
+        let tls = format!(
+            "listener.name.client.ssl.keystore.type=PEM\nlistener.name.client.ssl.keystore.location={}\n\
+             authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer\nsuper.users=User:ANONYMOUS\n",
+            self.keystore().display()
+        );
+        common + &authentication + &tls
     }
 
     fn admin(&self) -> AdminClient<DefaultClientContext> {
