@@ -1,5 +1,6 @@
 //! Facts of split entities: changes at the base, and reads of facts that are at the base or at a shard.
 
+use super::card::CardSource;
 use super::change::{SPLIT_FACT_CHANGE, change_call};
 use super::set::set_page;
 use super::store::{Fact, FactChange, FactPage, FactStore, InvalidCursor};
@@ -110,6 +111,12 @@ impl SplitFacts {
     fn shard_keys(&self, metric: &Name, base: &Entity, shard: Shard) -> (String, String) {
         let usual = self.keys.facts(metric, &shard.of(base));
         (usual, self.keys.fenced_facts(metric, base, shard))
+    }
+
+    /// Where scripts find the facts of the base of an entity in the phase [`SplitPhase::Split`], to count them.
+    pub fn card_source(&self, metric: &Name, base: &Entity, state: &SplitState) -> CardSource {
+        let keys = self.keys.base_of_split(metric, base, state.generation);
+        CardSource::base(keys.frozen, keys.state)
     }
 
     /// The call that lets the base refuse actions of a user without facts there. Decode its reply with [`Leaving::decode`].
