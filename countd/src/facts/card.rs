@@ -91,6 +91,11 @@ impl CardSource {
         CardSource::new("mixed_ids", vec![key])
     }
 
+    /// The members of the set of a base, unless its entity is being split or merged, as its state says.
+    pub(super) fn base(frozen: String, state: String) -> CardSource {
+        CardSource::new("base", vec![frozen, state])
+    }
+
     /// The members of Sets.
     pub(super) fn sets(keys: Vec<String>) -> CardSource {
         CardSource::new("sets", keys)

@@ -22,7 +22,7 @@ pub use layout::{check, check_or_init};
 pub use member::MemberSource;
 pub use recount::{recount, recount_permissions};
 pub use set::{decode_page as decode_set_page, set_page, set_page_permissions};
-pub use split::{AT_SHARD, MERGING, Part, SplitFacts};
+pub use split::{AT_SHARD, Leaving, MERGING, Part, SplitFacts};
 pub use store::{
     CounterField, Fact, FactChange, FactGroup, FactPage, FactStore, InvalidCursor, counter_call,
     decode_change, decode_group,

@@ -1,5 +1,6 @@
 //! Facts of split entities: changes at the base, and reads of facts that are at the base or at a shard.
 
+use super::card::CardSource;
 use super::change::{SPLIT_FACT_CHANGE, change_call};
 use super::set::set_page;
 use super::store::{Fact, FactChange, FactPage, FactStore, InvalidCursor};
@@ -12,17 +13,19 @@ use crate::domain::split::{Shard, SplitPhase, SplitState};
 use crate::redis::call::RedisCall;
 use crate::redis::permissions::Permissions;
 use crate::redis::script::{AUTHOR, CounterBackend, ScriptTemplate};
-use redis::Value;
+use redis::{FromRedisValue, Value};
 
 const BASE: &str = include_str!("../lua/split_base.lua");
 static CHANGE: ScriptTemplate =
     ScriptTemplate::writing(&[AUTHOR, BASE, SPLIT_FACT_CHANGE]).with_days();
 static CONTAINS: ScriptTemplate =
     ScriptTemplate::reading(&[include_str!("../lua/split_contains.lua")]);
+static LEAVE: ScriptTemplate = ScriptTemplate::writing(&[include_str!("../lua/split_leave.lua")]);
+static FORGET: ScriptTemplate = ScriptTemplate::writing(&[include_str!("../lua/split_forget.lua")]);
 
 /// The error code of a change whose user has their home at a shard.
 pub const AT_SHARD: &str = "SPLITSHARD";
-/// The error code of a change at a base that is being merged.
+/// The error code of a change at a base that is being merged, or that the user leaves.
 pub const MERGING: &str = "SPLITMERGING";
 
 /// The facts of split entities.
@@ -36,6 +39,17 @@ pub struct SplitFacts {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part(u16);
 
+/// Whether a user leaves the base of a split entity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Leaving {
+    /// They have taken no fact back since the facts were frozen.
+    NotFormer,
+    /// The base refuses their actions from now on.
+    Leaves,
+    /// They have facts, or the entity is being split or merged.
+    Refused,
+}
+
 impl SplitFacts {
     /// The facts of split entities, in the same fact stores as others.
     pub fn new(keys: Keys, stores: FactStores) -> SplitFacts {
@@ -47,6 +61,13 @@ impl SplitFacts {
         CHANGE
             .required_permissions(backend)
             .and(CONTAINS.required_permissions(backend))
+    }
+
+    /// The permissions that [`leave`](Self::leave) and [`forget`](Self::forget) require.
+    pub fn leave_permissions(backend: CounterBackend) -> Permissions {
+        LEAVE
+            .required_permissions(backend)
+            .and(FORGET.required_permissions(backend))
     }
 
     fn store(&self) -> &dyn FactStore {
@@ -90,6 +111,38 @@ impl SplitFacts {
     fn shard_keys(&self, metric: &Name, base: &Entity, shard: Shard) -> (String, String) {
         let usual = self.keys.facts(metric, &shard.of(base));
         (usual, self.keys.fenced_facts(metric, base, shard))
+    }
+
+    /// Where scripts find the facts of the base of an entity in the phase [`SplitPhase::Split`], to count them.
+    pub fn card_source(&self, metric: &Name, base: &Entity, state: &SplitState) -> CardSource {
+        let keys = self.keys.base_of_split(metric, base, state.generation);
+        CardSource::base(keys.frozen, keys.state)
+    }
+
+    /// The call that lets the base refuse actions of a user without facts there. Decode its reply with [`Leaving::decode`].
+    pub fn leave(&self, base: &Entity, state: &SplitState, uid: &Id) -> RedisCall {
+        self.of_base(&LEAVE, (base, state), uid)
+    }
+
+    /// The call that removes a user who leaves from the former users of the base. Their home is a shard then.
+    pub fn forget(&self, base: &Entity, state: &SplitState, uid: &Id) -> RedisCall {
+        self.of_base(&FORGET, (base, state), uid)
+    }
+
+    fn of_base(
+        &self,
+        script: &'static ScriptTemplate,
+        (base, state): (&Entity, &SplitState),
+        uid: &Id,
+    ) -> RedisCall {
+        let mut keys = vec![self.keys.split_state(base, state.generation)];
+        for metric in &state.metrics {
+            let base = self.keys.base_of_split(metric, base, state.generation);
+            keys.extend([base.frozen, base.former]);
+        }
+        let mut call = RedisCall::script(script.on(self.stores.backend()), &keys);
+        call.cmd.arg(uid.as_str());
+        call
     }
 
     /// The calls that read a page of users of a part: that of the key where the facts are, and that of the key where they are if the first one
@@ -182,6 +235,21 @@ impl SplitFacts {
     /// The reply is not a page.
     pub fn decode_page(&self, reply: Value) -> Result<FactPage, StoreError> {
         self.store().decode_page(reply, None, 0)
+    }
+}
+
+impl Leaving {
+    /// Decodes the reply of [`SplitFacts::leave`].
+    ///
+    /// # Errors
+    /// The reply is none.
+    pub fn decode(reply: Value) -> Result<Leaving, StoreError> {
+        match u8::from_redis_value(reply) {
+            Ok(0) => Ok(Leaving::NotFormer),
+            Ok(1) => Ok(Leaving::Leaves),
+            Ok(2) => Ok(Leaving::Refused),
+            other => Err(StoreError::Unexpected(format!("split_leave: {other:?}"))),
+        }
     }
 }
 

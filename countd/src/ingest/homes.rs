@@ -1,6 +1,6 @@
 //! Which users of split entities have their home at the base: those who had a fact when its facts were frozen, or got one before the shards
-//! were open. They stay the same until the merge, so a process scans them once and keeps a filter of them. An action of any other user
-//! goes to the shard without asking the base.
+//! were open. No user is added until the merge, so a process scans them once and keeps a filter of them. An action of any other user
+//! goes to the shard without asking the base. Erased users are removed: the base replies that their home is a shard.
 
 use crate::domain::error::Problem;
 use crate::domain::ids::{Entity, Id, Name};
@@ -98,7 +98,7 @@ impl Homes {
 }
 
 /// A filter with all users whose home is the base. `None` if there are too many. A user who takes their fact back meanwhile is among
-/// the former ones, who are read last and only become more.
+/// the former ones, who are read last, unless they are erased.
 async fn scan(
     (store, facts): (&Store, &FactStores),
     (metric, base): (&Name, &Entity),

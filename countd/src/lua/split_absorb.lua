@@ -9,6 +9,8 @@
 --
 -- requires: HMGET {split} f
 -- requires: HSET {split} f v
+-- requires: HKEYS {split}
+-- requires: HDEL {split} f
 -- requires: XADD {log} 0-* f v
 -- requires: TYPE {ids}
 -- requires: EXISTS {ids}
@@ -39,6 +41,7 @@ end
 counter_require_permission(counters, row)
 author_require_permission(authors, hash)
 require_permission('HSET', state, 'absorbed', 1)
+require_permission('HDEL', state, 'leaving:')
 local deltas, changes = {}, {}
 for m = 0, (#KEYS - 5) / 3 - 1 do
   local idx, name, sum = unpack(ARGV, 9 + 3 * m, 11 + 3 * m)
@@ -81,4 +84,10 @@ for k = 6, #KEYS, 3 do
   redis.call('SET', frozen, 'merged', 'EX', seconds)
 end
 redis.call('HSET', state, 'absorbed', 1)
+-- Users who were leaving the base (split_leave.lua): the state is kept for a while, and must not name them.
+for _, field in ipairs(redis.call('HKEYS', state)) do
+  if field:find('^leaving:') then
+    redis.call('HDEL', state, field)
+  end
+end
 return 1

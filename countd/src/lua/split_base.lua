@@ -8,12 +8,16 @@ local FACT_KEYS, FACT_ARGS = 4, 1
 local IS_FROZEN = redis.call('TYPE', KEYS[1]).ok == 'string'
 local FACTS, FORMER = KEYS[IS_FROZEN and 2 or 1], KEYS[3]
 
--- The error SPLITMERGING if facts of the shards are being copied to the base, SPLITSHARD if the home of the user is a shard.
+-- The error SPLITMERGING if facts of the shards are being copied to the base or the user leaves it (split_leave.lua), SPLITSHARD if the
+-- home of the user is a shard.
 -- requires: HMGET {split} f
 local function fact_elsewhere()
-  local merging, absorbed, open = unpack(redis.call('HMGET', KEYS[4], 'merging', 'absorbed', 'open'))
+  local merging, absorbed, open, leaving = unpack(redis.call('HMGET', KEYS[4], 'merging', 'absorbed', 'open', 'leaving:' .. ARGV[1]))
   if merging and not absorbed then
     return redis.error_reply('SPLITMERGING the entity is being merged')
+  end
+  if IS_FROZEN and leaving then
+    return redis.error_reply('SPLITMERGING the user is being erased')
   end
   if IS_FROZEN and open and not ids_contain(FACTS, ARGV[1]) and not ids_contain(FORMER, ARGV[1]) then
     return redis.error_reply('SPLITSHARD the home of the user is a shard')
@@ -44,7 +48,7 @@ end
 
 local function fact_remove()
   ids_remove(FACTS, ARGV[1])
-  -- It only grows, so that a scan of the facts and then of these users finds all whose home is the base.
+  -- Users with facts are never removed from it, so that a scan of the facts and then of these users finds all whose home is the base.
   if IS_FROZEN then
     ids_add(FORMER, { ARGV[1] })
   end

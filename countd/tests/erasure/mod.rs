@@ -10,7 +10,7 @@ mod nodes;
 mod rebuilds;
 mod rebuilds_of_users;
 mod reconciled;
-mod search;
+pub(crate) mod search;
 mod timelines;
 mod traffic;
 mod users;

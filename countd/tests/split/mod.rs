@@ -3,6 +3,7 @@
 mod clients;
 mod dead_letters;
 mod entity;
+mod erased_users;
 mod lost_layout;
 mod merged_facts;
 pub(crate) mod model;

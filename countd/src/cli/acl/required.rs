@@ -290,6 +290,9 @@ fn declared(
                 if roles.serves || roles.consumes {
                     declared.push((kinds.clone(), SplitFacts::required_permissions(backend)));
                 }
+                if roles.consumes {
+                    declared.push((kinds.clone(), erasure::split_permissions(backend)));
+                }
                 if roles.consumes || roles.operates {
                     declared.push((kinds.clone(), facts.required_permissions()));
                     declared.push((kinds.clone(), split::required_permissions(backend)));

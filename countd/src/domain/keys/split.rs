@@ -10,7 +10,7 @@ pub struct BaseKeys {
     pub whole: String,
     /// The facts while the entity is split; a String after the merge.
     pub frozen: String,
-    /// The users who have had a fact since the facts were frozen, and took it back. Their home is the base.
+    /// The users who have had a fact since the facts were frozen, and took it back. Their home is the base. Erased users are removed.
     pub former: String,
     /// The state of the base: a Hash.
     pub state: String,

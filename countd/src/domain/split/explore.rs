@@ -56,6 +56,8 @@ struct World {
     command: Command,
     /// An earlier run, which is suspended.
     suspended: Command,
+    /// The user who is erased at the base, or 0.
+    erased: Users,
 }
 
 impl Process {
@@ -237,6 +239,14 @@ impl World {
             world.reader.knows = self.redis.phase;
             next.push(world);
         }
+        if self.erased != 0 {
+            let mut world = self.clone();
+            world.redis.leave(self.erased);
+            next.push(world);
+            let mut world = self.clone();
+            world.redis.forget(without);
+            next.push(world);
+        }
         for is_shard in [false, true] {
             let mut world = self.clone();
             let redis = &mut world.redis;
@@ -313,6 +323,15 @@ fn explore(
     (programs, reads): ([&[Action]; 2], u8),
     without: Without,
 ) -> Result<usize, String> {
+    explore_erasure((facts, 0), (programs, reads), without)
+}
+
+/// [`explore`], while a user is erased at the base whenever they have no fact there.
+fn explore_erasure(
+    (facts, erased): (Users, Users),
+    (programs, reads): ([&[Action]; 2], u8),
+    without: Without,
+) -> Result<usize, String> {
     let redis = Redis::new(facts);
     let mut processes = programs.map(Process::new);
     for process in &mut processes {
@@ -329,6 +348,7 @@ fn explore(
         },
         command: Command::Nothing,
         suspended: Command::Nothing,
+        erased,
     };
     let (mut seen, mut open) = (HashSet::from([first.clone()]), vec![first]);
     while let Some(world) = open.pop() {
@@ -381,6 +401,31 @@ fn counts_facts_and_timelines_are_exact_in_all_interleavings() {
     let programs: [&[Action]; 2] = [&[ADD, REMOVE], &[(2, true), (2, false)]];
     let states = explore(1, (programs, 0), Without::Nothing);
     assert!(states.is_ok_and(|states| states > 1_000));
+}
+
+/// Programs of a user who takes the fact back and adds it again, at the base and at the shard.
+fn erased_programs() -> [[&'static [Action]; 2]; 2] {
+    [[&[REMOVE, ADD], &[ADD]], [&[REMOVE, ADD], &[REMOVE, ADD]]]
+}
+
+#[test]
+fn erased_users_leave_the_base_in_all_interleavings() {
+    for programs in programs().chain(erased_programs()) {
+        assert!(explore_erasure((1, 1), (programs, 0), Without::Nothing).is_ok());
+    }
+}
+
+#[test]
+fn each_rule_of_leaving_the_base_is_needed() {
+    for without in [Without::Leaving, Without::Left] {
+        let explored =
+            erased_programs().map(|programs| explore_erasure((1, 1), (programs, 0), without));
+        let is_inexact = |result: &Result<usize, String>| {
+            let problem = result.as_ref().err();
+            problem.is_some_and(|problem| !problem.starts_with("it does not end"))
+        };
+        assert!(explored.iter().any(is_inexact), "{without:?}");
+    }
 }
 
 #[test]

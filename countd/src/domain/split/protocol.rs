@@ -70,6 +70,10 @@ pub(super) enum Without {
     Once,
     /// The second read of the marker, after the counters.
     Reread,
+    /// The refusal of actions of a user who leaves the base.
+    Leaving,
+    /// The wait for the log of the base before a user who leaves it is forgotten.
+    Left,
 }
 
 /// What is in Redis.
@@ -80,11 +84,14 @@ pub(super) struct Redis {
     pub whole: Key,
     pub base: Key,
     pub former: Users,
+    /// The users who leave the base because they are erased, and the length of its log when the last one began to.
+    pub leaving: Users,
+    pub left_at: usize,
     /// The length of the log of the base when its facts were frozen, whether they are, and whether the shard gets facts.
     pub frozen_at: usize,
     pub is_frozen: bool,
     pub is_open: bool,
-    /// Whether the base refuses actions, and whether it has the facts and the amounts of the shard.
+    /// Whether the base refuses all actions, and whether it has the facts and the amounts of the shard.
     pub is_merging: bool,
     pub is_absorbed: bool,
     pub base_count: i8,
@@ -131,6 +138,8 @@ impl Redis {
             whole: Key::Facts(facts),
             base: Key::Facts(0),
             former: 0,
+            leaving: 0,
+            left_at: 0,
             frozen_at: 0,
             is_frozen: false,
             is_open: false,
@@ -184,16 +193,37 @@ impl Redis {
             (_, Key::Facts(facts)) => (facts, true),
             _ => return Reply::WrongType,
         };
+        if is_frozen && self.leaving & user != 0 && without != Without::Leaving {
+            return Reply::Merging;
+        }
         let is_home = (*facts | self.former) & user != 0;
         if is_frozen && self.is_open && !is_home {
             return Reply::Shard;
         }
         let changed = change(facts, &mut self.base_count, &mut self.base_log, action);
-        // It only grows, so that a scan of the facts and then of these users finds all whose home is the base.
+        // Users with facts are never removed from it, so that a scan of the facts and then of these users finds all whose home is the base.
         if is_frozen && !adds && changed && without != Without::Former {
             self.former |= user;
         }
         Reply::Done { changed }
+    }
+
+    /// The script that lets a user without facts leave the base.
+    pub fn leave(&mut self, user: Users) {
+        let has_left = self.leaving & user != 0 || self.former & user == 0;
+        if self.is_open && !self.is_merging && !has_left && self.base.users() & user == 0 {
+            self.leaving |= user;
+            self.left_at = self.base_log.events.len();
+        }
+    }
+
+    /// The script that removes the users who leave from the base. Their home is the shard then.
+    pub fn forget(&mut self, without: Without) {
+        let is_delivered = self.base_log.delivered >= self.left_at || without == Without::Left;
+        if is_delivered && !self.is_merging && self.base.users() & self.leaving == 0 {
+            self.former &= !self.leaving;
+            self.leaving = 0;
+        }
     }
 
     /// An action at the shard of a split entity.
@@ -264,7 +294,7 @@ impl Redis {
             self.whole = Key::Facts(facts);
             self.base = Key::Fence;
         }
-        self.former = 0;
+        (self.former, self.leaving) = (0, 0);
         self.is_absorbed = true;
     }
 

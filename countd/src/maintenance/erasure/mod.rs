@@ -8,6 +8,7 @@ mod counters;
 mod drain;
 mod entity;
 mod facts;
+mod homes;
 mod latest;
 mod names;
 mod notes;
@@ -21,6 +22,6 @@ mod traces;
 mod uncounted;
 mod user;
 
-pub use permissions::required_permissions;
+pub use permissions::{required_permissions, split_permissions};
 pub use runner::run;
 pub use traces::changes_permissions;

@@ -1,7 +1,8 @@
 //! The permissions that erasing requires, in addition to those of actions, of facts, of authors and of the log.
 
 use super::{counters, drain, latest, notes, read_streams, sweep, traces, uncounted};
-use crate::log::operator_permissions;
+use crate::facts::SplitFacts;
+use crate::log::{operator_permissions, published};
 use crate::redis::permissions::Permissions;
 use crate::redis::run_id;
 use crate::redis::script::CounterBackend;
@@ -27,4 +28,10 @@ pub fn required_permissions(backend: CounterBackend) -> Permissions {
         .and(latest::required_permissions(backend))
         .and(traces::REDACT.required_permissions())
         .and(operator_permissions())
+        .and(published::confirm_permissions())
+}
+
+/// The permissions to erase users of split entities.
+pub fn split_permissions(backend: CounterBackend) -> Permissions {
+    SplitFacts::leave_permissions(backend)
 }

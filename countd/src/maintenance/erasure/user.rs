@@ -2,6 +2,7 @@
 
 use super::context::{Erasure, Outcome};
 use super::counters::Deletion;
+use super::homes::Left;
 use crate::domain::config::USER;
 use crate::domain::error::{Problem, StoreError};
 use crate::domain::ids::{Entity, Id, Name};
@@ -45,6 +46,15 @@ impl Erasure {
                 }
                 "followers" => {
                     self.remove_facts_of(lease, &user).await?;
+                    "homes"
+                }
+                "homes" => match self.leave_homes(lease, uid).await? {
+                    Left::Nothing => "counters",
+                    Left::Homes => "forget",
+                    Left::Waiting(reason) => return Ok(Outcome::Waiting(reason)),
+                },
+                "forget" => {
+                    self.forget_homes(lease, uid).await?;
                     "counters"
                 }
                 "counters" => {

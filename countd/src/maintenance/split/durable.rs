@@ -12,7 +12,7 @@ use crate::redis::run_id::run_ids;
 use std::time::{Duration, Instant};
 
 /// What a server may lose when it crashes: up to two seconds with `appendfsync everysec`.
-pub(super) const LOSS: Duration = Duration::from_secs(3);
+pub const LOSS: Duration = Duration::from_secs(3);
 /// The delay between two checks of the lock.
 const POLL: Duration = Duration::from_millis(250);
 

@@ -12,6 +12,7 @@ mod runner;
 mod splitter;
 mod threshold;
 
+pub use durable::LOSS;
 pub use runner::run;
 pub use splitter::{SplitReport, Splitter, refusal_permissions};
 
