@@ -3,7 +3,7 @@
 use super::cached_page::CachedPage;
 use super::counts::Counts;
 use super::fact_reads::FactReads;
-use super::page_selection::{Request, SelectedPage};
+use super::page_selection::{PageSelector, Request, SelectedPage};
 use super::prefilter::Prefilter;
 use super::reads::Queries;
 use super::split_fact::SplitFact;
@@ -24,9 +24,8 @@ pub type Page<T> = Result<Vec<Result<T, Problem>>, Problem>;
 /// Reads pages. Cheap to clone.
 #[derive(Clone)]
 pub struct Pages {
-    pub(super) catalog: Catalog,
-    pub(super) facts: FactStores,
-    pub(super) queries: Queries,
+    selector: PageSelector,
+    queries: Queries,
     prefilter: Prefilter,
 }
 
@@ -40,8 +39,7 @@ impl Pages {
     ) -> Pages {
         Pages {
             prefilter,
-            catalog,
-            facts,
+            selector: PageSelector::new(catalog, facts, queries.clone()),
             queries,
         }
     }
@@ -62,7 +60,7 @@ impl Pages {
         if let Some(metrics) = metrics {
             let mut facts = Vec::new();
             for metric in metrics {
-                self.add_facts(&mut facts, metric, uid)?;
+                self.selector.add_facts(&mut facts, metric, uid)?;
             }
             if facts.is_empty() {
                 let problem = "metrics: at least one is required".to_owned();
@@ -75,7 +73,7 @@ impl Pages {
             has_counters: false,
             trace_id: "-",
         };
-        let selected = self.select_page(entities, &request).await?;
+        let selected = self.selector.select_page(entities, &request).await?;
         let absent = self.absent(entities, &selected, uid).await;
         charge(selected.entities_to_read(absent.as_deref())).await?;
         let page = (entities, &selected, absent.as_deref());
@@ -102,7 +100,7 @@ impl Pages {
             trace_id,
         };
         self.queries.check_batch_size(entities.len())?;
-        let selected = self.select_page(entities, &request).await?;
+        let selected = self.selector.select_page(entities, &request).await?;
         // Counters are read from Redis in any case.
         self.read_page((entities, &selected, None), &request).await
     }

@@ -1,11 +1,12 @@
 //! What a request for a page reads of the entities of each type.
 
-use super::feed::Pages;
+use super::reads::Queries;
 use super::selection::FieldSelection;
 use crate::domain::config::Nature;
 use crate::domain::error::Problem;
 use crate::domain::ids::{Entity, Id, Name};
-use crate::facts::FactStore;
+use crate::facts::{FactStore, FactStores};
+use crate::storage::catalog::Catalog;
 
 /// A request for a page.
 pub(super) struct Request<'a> {
@@ -53,7 +54,24 @@ impl SelectedPage<'_> {
     }
 }
 
-impl Pages {
+/// Selects what pages read. Cheap to clone.
+#[derive(Clone)]
+pub(super) struct PageSelector {
+    catalog: Catalog,
+    facts: FactStores,
+    queries: Queries,
+}
+
+impl PageSelector {
+    /// Uses the metrics of `catalog`; `queries` looks up the fields of counters.
+    pub(super) fn new(catalog: Catalog, facts: FactStores, queries: Queries) -> PageSelector {
+        PageSelector {
+            catalog,
+            facts,
+            queries,
+        }
+    }
+
     /// What a request reads of entities.
     ///
     /// # Errors
