@@ -91,10 +91,11 @@ pub async fn status(
     let entity = entity(etype, eid)?;
     let uid = user_id(params.uid)?;
     caller.check_uid(&uid)?;
-    app.limits.users.acquire(&uid, 1).await?;
     let metrics = params.metrics.as_deref().map(metric_list).transpose()?;
     let entities = std::slice::from_ref(&entity);
-    let statuses = app.pages.statuses(entities, &uid, metrics.as_deref());
+    let of = (&uid, metrics.as_deref());
+    let charge = |items| app.limits.users.acquire(&uid, items);
+    let statuses = app.pages.statuses(entities, of, charge);
     let status = statuses.await?.pop().transpose()?;
     Ok(Json(EntityStatus::new(entity, status.unwrap_or_default())))
 }
@@ -161,10 +162,12 @@ pub async fn status_batch(
     let metrics = optional_names(metrics, max)?;
     drop(body);
     client.acquire_rest(&app.limits, entities.len()).await?;
-    let user_items = entities.len().max(1);
-    app.limits.users.acquire(&uid, user_items).await?;
+    // A batch above the burst is refused whether or not the prefilter answers it.
+    app.limits.users.check_burst(entities.len())?;
     let _items_permit = app.budget.reserve_items(entities.len()).await?;
-    let statuses = app.pages.statuses(&entities, &uid, metrics.as_deref());
+    let of = (&uid, metrics.as_deref());
+    let charge = |items| app.limits.users.acquire(&uid, items);
+    let statuses = app.pages.statuses(&entities, of, charge);
     let statuses = statuses.await?;
     let items = entities.into_iter().zip(statuses);
     let items = items

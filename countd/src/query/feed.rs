@@ -3,16 +3,15 @@
 use super::cached_page::CachedPage;
 use super::counts::Counts;
 use super::fact_reads::FactReads;
+use super::page_selection::{PageSelector, Request, SelectedPage};
 use super::prefilter::Prefilter;
 use super::reads::Queries;
-use super::selection::FieldSelection;
 use super::split_fact::SplitFact;
 use super::status::{Status, StatusFormat};
 use super::suspects::rebuild_lost;
-use crate::domain::config::Nature;
 use crate::domain::error::{Problem, StoreError};
-use crate::domain::ids::{Entity, Id, Name};
-use crate::facts::{Fact, FactStore, FactStores};
+use crate::domain::ids::{Entity, Id};
+use crate::facts::{Fact, FactStores};
 use crate::storage::catalog::Catalog;
 use std::sync::Arc;
 
@@ -25,30 +24,9 @@ pub type Page<T> = Result<Vec<Result<T, Problem>>, Problem>;
 /// Reads pages. Cheap to clone.
 #[derive(Clone)]
 pub struct Pages {
-    catalog: Catalog,
-    facts: FactStores,
+    selector: PageSelector,
     queries: Queries,
     prefilter: Prefilter,
-}
-
-/// A request for a page.
-struct Request<'a> {
-    uid: &'a Id,
-    /// The requested metrics; by default, all of each entity's type.
-    metrics: Option<&'a [String]>,
-    has_counters: bool,
-    trace_id: &'a str,
-}
-
-/// What to read of the entities of one type.
-struct Selection<'a> {
-    etype: &'a Name,
-    /// The counters; `None` for no counters.
-    counters: Option<FieldSelection>,
-    /// The *once* metrics whose facts are read, each once, and their stores.
-    facts: Vec<(&'a Name, &'a dyn FactStore)>,
-    /// *Once* metrics that no user with such an ID can have performed.
-    impossible: Vec<Name>,
 }
 
 impl Pages {
@@ -61,28 +39,28 @@ impl Pages {
     ) -> Pages {
         Pages {
             prefilter,
-            catalog,
-            facts,
+            selector: PageSelector::new(catalog, facts, queries.clone()),
             queries,
         }
     }
 
-    /// A user's statuses on entities: of `metrics`, or of all *once* metrics of each entity's type.
+    /// A user's statuses on entities: of `metrics`, or of all *once* metrics of each entity's type. `charge` is called with the number of entities
+    /// whose statuses are read from Redis, before they are read; the prefilter has answered the others. If it answers none, it is at least 1.
     ///
     /// # Errors
-    /// There are too many entities, an entity type or metric is unknown, a metric is repeatable, or Redis failed.
-    pub async fn statuses(
+    /// There are too many entities, an entity type or metric is unknown, a metric is repeatable, `charge` or Redis failed.
+    pub async fn statuses<F: Future<Output = Result<(), Problem>>>(
         &self,
         entities: &[Entity],
-        uid: &Id,
-        metrics: Option<&[String]>,
+        (uid, metrics): (&Id, Option<&[String]>),
+        charge: impl FnOnce(usize) -> F,
     ) -> Page<Status> {
         self.queries.check_batch_size(entities.len())?;
         // Metrics are checked without an entity, too.
         if let Some(metrics) = metrics {
             let mut facts = Vec::new();
             for metric in metrics {
-                self.add_facts(&mut facts, metric, uid)?;
+                self.selector.add_facts(&mut facts, metric, uid)?;
             }
             if facts.is_empty() {
                 let problem = "metrics: at least one is required".to_owned();
@@ -95,7 +73,11 @@ impl Pages {
             has_counters: false,
             trace_id: "-",
         };
-        let items = self.read_page(entities, &request).await?.into_iter();
+        let selected = self.selector.select_page(entities, &request).await?;
+        let absent = self.absent(entities, &selected, uid).await;
+        charge(selected.entities_to_read(absent.as_deref())).await?;
+        let page = (entities, &selected, absent.as_deref());
+        let items = self.read_page(page, &request).await?.into_iter();
         Ok(items.map(|item| item.map(|(_, status)| status)).collect())
     }
 
@@ -117,35 +99,26 @@ impl Pages {
             has_counters: true,
             trace_id,
         };
-        self.read_page(entities, &request).await
+        self.queries.check_batch_size(entities.len())?;
+        let selected = self.selector.select_page(entities, &request).await?;
+        // Counters are read from Redis in any case.
+        self.read_page((entities, &selected, None), &request).await
     }
 
-    /// Reads a page in one pipeline. Returns the results in the order of `entities`.
-    async fn read_page(&self, entities: &[Entity], request: &Request<'_>) -> Page<FeedItem> {
-        self.queries.check_batch_size(entities.len())?;
+    /// Reads a page in one pipeline, without the facts that are known not to exist (`absent`). Returns the results in the order of `entities`.
+    async fn read_page(
+        &self,
+        (entities, selected, absent): (&[Entity], &SelectedPage<'_>, Option<&[bool]>),
+        request: &Request<'_>,
+    ) -> Page<FeedItem> {
         self.queries.hot.record_reads(entities);
-        let (mut selections, mut selected) = (Vec::<Selection>::new(), Vec::new());
-        for entity in entities {
-            // A page has few entity types.
-            let mut known = selections.iter();
-            let index = match known.position(|selection| *selection.etype == entity.etype) {
-                Some(index) => index,
-                None => {
-                    selections.push(self.select(entity, request).await?);
-                    selections.len() - 1
-                }
-            };
-            selected.push(index);
-        }
-        let absent = self
-            .absent(entities, (&selections[..], &selected[..]), request)
-            .await;
-        let mut absent = absent.iter().flatten();
+        let mut absent = absent.unwrap_or_default().iter();
         let locator = self.queries.locator();
         let mut counters = CachedPage::new(&self.queries.hot, entities.len());
         let mut facts = FactReads::default();
         let (mut facts_of_page, mut splits) = (Vec::new(), Vec::new());
-        let page = || entities.iter().zip(&selected);
+        let selections = &selected.selections;
+        let page = || entities.iter().zip(&selected.indexes);
         for (entity, index) in page() {
             let selection = &selections[*index];
             if let Some(fields) = &selection.counters {
@@ -257,123 +230,27 @@ impl Pages {
         Ok(())
     }
 
-    /// Whether each fact of a page is known not to exist, in the order of the page. `None` if Redis is asked for all. A page with counters asks Redis
-    /// in any case.
+    /// Whether each fact of a page is known not to exist, in the order of the page. `None` if Redis is asked for all.
     async fn absent(
         &self,
         entities: &[Entity],
-        (selections, selected): (&[Selection<'_>], &[usize]),
-        request: &Request<'_>,
+        selected: &SelectedPage<'_>,
+        uid: &Id,
     ) -> Option<Vec<bool>> {
-        if request.has_counters || !self.prefilter.is_enabled() {
+        if !self.prefilter.is_enabled() {
             return None;
         }
-        let page = entities.iter().zip(selected);
+        let page = entities.iter().zip(&selected.indexes);
         let facts = page.flat_map(|(entity, index)| {
-            let metrics = selections[*index].facts.iter();
+            let metrics = selected.selections[*index].facts.iter();
             metrics.map(move |(metric, _)| Fact {
                 metric,
                 entity,
-                uid: request.uid,
+                uid,
             })
         });
         let facts: Vec<Fact<'_>> = facts.collect();
         self.prefilter.absent(&facts).await
-    }
-
-    /// What a request reads of the entities of this entity's type.
-    async fn select<'a>(
-        &'a self,
-        entity: &'a Entity,
-        request: &Request<'_>,
-    ) -> Result<Selection<'a>, Problem> {
-        self.catalog.schema_id(&entity.etype)?;
-        let mut selection = Selection {
-            etype: &entity.etype,
-            counters: None,
-            facts: Vec::new(),
-            impossible: Vec::new(),
-        };
-        match request.metrics {
-            None => self.select_all(&mut selection, (entity, request)).await?,
-            Some(metrics) if request.has_counters => {
-                let counters = self.select_named(&mut selection, (entity, metrics), request.uid);
-                let counters = counters.await?;
-                if !counters.is_empty() {
-                    let fields = self.queries.select_fields(entity, &counters).await?;
-                    selection.counters = Some(fields);
-                }
-            }
-            Some(metrics) => {
-                for metric in metrics {
-                    self.add_facts(&mut selection.facts, metric, request.uid)?;
-                }
-            }
-        }
-        Ok(selection)
-    }
-
-    /// Selects the *once* metrics of a type and, if they are requested, all counters.
-    async fn select_all<'a>(
-        &'a self,
-        selection: &mut Selection<'a>,
-        (entity, request): (&Entity, &Request<'_>),
-    ) -> Result<(), Problem> {
-        for (name, metric) in self.catalog.config.metrics.iter() {
-            if metric.nature != Nature::Once || !metric.applies_to(&entity.etype) {
-                continue;
-            }
-            let facts = self.facts.require(name, metric)?;
-            match facts.check_uid(request.uid) {
-                Ok(()) => selection.facts.push((name, facts)),
-                Err(_) => selection.impossible.push(name.clone()),
-            }
-        }
-        if request.has_counters {
-            selection.counters = Some(self.queries.select_fields(entity, &[]).await?);
-        }
-        Ok(())
-    }
-
-    /// Selects the facts of a list of metrics. Returns the metrics whose counters are read.
-    async fn select_named<'a>(
-        &'a self,
-        selection: &mut Selection<'a>,
-        (entity, metrics): (&Entity, &[String]),
-        uid: &Id,
-    ) -> Result<Vec<String>, Problem> {
-        let mut counters = Vec::new();
-        let (_, schema) = self.catalog.schema(entity).await?;
-        for requested in metrics {
-            let metric = self.catalog.config.metrics.get(requested);
-            let name = metric.map_or(requested.as_str(), |(name, _)| name.as_str());
-            let once = metric.is_some_and(|(_, metric)| metric.nature == Nature::Once);
-            if once {
-                self.add_facts(&mut selection.facts, requested, uid)?;
-            }
-            // A schema may have been extended; reading the counter reports a name that it does not have.
-            if !once || schema.served_index_of(name).is_some() {
-                counters.push(requested.clone());
-            }
-        }
-        Ok(counters)
-    }
-
-    /// Adds the facts of a metric, once for all of its names.
-    fn add_facts<'a>(
-        &'a self,
-        facts: &mut Vec<(&'a Name, &'a dyn FactStore)>,
-        metric: &str,
-        uid: &Id,
-    ) -> Result<(), Problem> {
-        let (name, metric) = self.catalog.metric(metric)?;
-        // There are at most as many as configured metrics.
-        if !facts.iter().any(|(known, _)| *known == name) {
-            let store = self.facts.require(name, metric)?;
-            store.check_uid(uid)?;
-            facts.push((name, store));
-        }
-        Ok(())
     }
 }
 

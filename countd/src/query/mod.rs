@@ -10,6 +10,7 @@ mod field_commands;
 mod field_values;
 pub(crate) mod fields;
 pub mod history;
+mod page_selection;
 pub mod prefilter;
 pub mod ranks;
 pub mod reads;

@@ -2,6 +2,7 @@
 
 mod clients;
 mod cluster;
+mod limits;
 mod moves;
 mod servers;
 mod split_filters;

@@ -74,8 +74,8 @@ pub fn section(results: &KafkaResults, scale: &CountdScale) -> Section {
              tenth of them as a warm-up. `kafka-producer-perf-test` sends as many records of {RECORD_BYTES} bytes without keys, with `acks=all`, \
              idempotence and the `linger.ms=1` of countd. *Counted*: `countd consume` with its default configuration, from the first counted events that are seen to the last event \
              of the filled topic; the sum of the counters is compared with the number of events. `kafka-consumer-perf-test` fetches the same records \
-             ({:.0} bytes each, key and value) and drops them; its time for joining a group is left out. *One after the other* is producing and counting. \
-             The client is the process that sends requests, or the performance test, from the start of its virtual machine on. Neither test of \
+             ({:.0} bytes each, key and value) and drops them; its time for joining a group is left out. *One after the other* is producing and counting, by the same core; \
+             [the threshold](#regression-thresholds) of {MIN_COUNTED:.0} thousand/s is one for counting alone. The client is the process that sends requests, or the performance test, from the start of its virtual machine on. Neither test of \
              Kafka parses an event, chooses its partition by a key, or counts.\n\n{rates}\n\
              Latency at {:.0}% of the {} single requests per second that countd bears here, which arrive at random times: from the arrival of a `POST /action/read` \
              to its reply, when all in-sync replicas have the event. Kafka's producer sends records at the same rate; its latency is in whole \
@@ -270,7 +270,7 @@ fn checks(results: &KafkaResults) -> Vec<Check> {
             |rates| rates.produce.per_second / rates.perf_produce.per_second,
         ),
         ratio(
-            "countd, events through Kafka and consumer, 1,000 hot keys : Kafka's performance tests",
+            "countd, events produced and counted, one after the other, 1,000 hot keys : Kafka's performance tests",
             hot,
             |rates| rates.end_to_end() / rates.perf_end_to_end(),
         ),

@@ -1,7 +1,7 @@
 //! The smallest deployment for a load, and what is known about it.
 
 use super::brokers::{fewest_brokers, topic_partitions};
-use super::costs::Costs;
+use super::costs::{Costs, MOST_MASTERS};
 use super::figures::{Figures, FiguresError};
 use super::kafka::{KafkaCosts, MeasuredKafka};
 use super::latency::Latency;
@@ -218,19 +218,20 @@ impl Model<'_> {
         &self,
         share: impl Fn(usize) -> f64,
     ) -> Result<(usize, Option<Resource>), SizingError> {
-        // All clusters have the same costs.
-        let costs_of = |masters| Costs::new(self.figures, self.workload, masters);
-        let (one, cluster) = (costs_of(1)?, costs_of(2)?);
+        let mut costs = Costs::new(self.figures, self.workload, 1)?;
         let mut because = None;
         for masters in 1..=PARTITIONS {
-            let costs = if masters == 1 { &one } else { &cluster };
+            // All larger clusters have the same costs.
+            if (2..=MOST_MASTERS).contains(&masters) {
+                costs = Costs::new(self.figures, self.workload, masters)?;
+            }
             let deployment = Deployment {
                 masters,
                 nodes: 1,
                 brokers: 1,
             };
             let share = share(masters);
-            let stations = Stations::new(self.workload, self.machines, costs, deployment, share);
+            let stations = Stations::new(self.workload, self.machines, &costs, deployment, share);
             let limits = self.limits(deployment, &stations, share);
             let exceeded = limits.into_iter().find(|limit| match limit.resource {
                 Resource::RedisMemory => limit.used > self.machines.memory_target,

@@ -107,11 +107,8 @@ impl SharedLimiter {
     /// # Errors
     /// As [`SharedLimiter::acquire_all`].
     pub async fn acquire_rest(&self, id: &Id, items: usize) -> Result<(), Problem> {
-        match self.limit {
-            Some(rate) if items > rate.burst as usize => Err(Problem::TooMany(rate.burst as usize)),
-            _ if items <= 1 => Ok(()),
-            _ => self.acquire(id, items - 1).await,
-        }
+        self.check_burst(items)?;
+        self.acquire(id, items.saturating_sub(1)).await
     }
 
     fn record(&self, id: &Id, rate: Rate) {
@@ -130,11 +127,25 @@ impl SharedLimiter {
         RATE_LIMIT.required_permissions()
     }
 
-    /// Acquires all of `items` for a user, or none.
+    /// Checks that a request for `items` of a user can succeed at all.
+    ///
+    /// # Errors
+    /// [`Problem::TooMany`] if they exceed the burst.
+    pub fn check_burst(&self, items: usize) -> Result<(), Problem> {
+        match self.limit {
+            Some(rate) if items > rate.burst as usize => Err(Problem::TooMany(rate.burst as usize)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Acquires all of `items` for a user, or none. Without items, Redis is not asked.
     ///
     /// # Errors
     /// As [`SharedLimiter::acquire_all`].
     pub async fn acquire(&self, uid: &Id, items: usize) -> Result<(), Problem> {
+        if items == 0 {
+            return Ok(());
+        }
         self.acquire_all(&BTreeMap::from([(uid.clone(), items)]))
             .await
     }

@@ -32,7 +32,7 @@ fn figures() -> Figures {
 
 /// These figures with clusters that cost half as much again as one server.
 fn with_clusters(mut figures: Figures) -> Figures {
-    for kind in CLUSTER_KINDS {
+    for kind in ITEMS.into_iter().chain([SINGLE]) {
         for (masters, value) in [(0, 2.0), (1, 3.0)] {
             for part in ["countd", "redis"] {
                 figures =
@@ -111,6 +111,34 @@ fn measured_clusters_multiply_the_costs() {
         Costs::new(&figures, &workload(), 1).expect("costs").fact,
         [100.0, 2_300.0, 1_600.0],
     );
+}
+
+#[test]
+fn single_requests_cost_what_as_many_masters_were_measured_to_cost() {
+    let mut figures = with_clusters(figures());
+    for (masters, countd, redis) in [(2, 4.0, 5.0), (3, 5.0, 6.0)] {
+        for (part, value) in [("countd", countd), ("redis", redis)] {
+            figures = figures.with(&format!("countd.cluster.single.{masters}.{part}-us"), value);
+            // Items of lines keep the ratio of one master.
+            figures = figures.with(&format!("countd.cluster.like.{masters}.{part}-us"), 9.0);
+        }
+    }
+    let of = |masters| Costs::new(&figures, &workload(), masters).expect("costs");
+    assert_cost(of(1).request, [7_700.0, 16_300.0, 7_700.0]);
+    assert_cost(of(2).request, [7_700.0, 32_600.0, 19_250.0]);
+    // Of more masters than were measured, those of the most.
+    for masters in [3, 4, 1_024] {
+        let costs = of(masters);
+        assert_cost(costs.request, [7_700.0, 40_750.0, 23_100.0]);
+        assert_cost(costs.call, [0.0, 20_750.0, 23_100.0]);
+        assert_cost(costs.alone, [0.0, 75_000.0, 30_000.0]);
+        assert_cost(costs.fact, [100.0, 3_450.0, 2_400.0]);
+    }
+    // A run that did not measure three has those of two.
+    let figures = figures.without("countd.cluster.single.3");
+    let costs = Costs::new(&figures, &workload(), 3).expect("costs");
+    assert!(costs.measured_cluster);
+    assert_cost(costs.request, [7_700.0, 32_600.0, 19_250.0]);
 }
 
 #[test]
