@@ -33,7 +33,7 @@ struct Arguments {
     /// Memory: entities, rows, members.
     /// Others: library (without a server), stalls, persistence, table-sizes, countd, countd-hot,
     /// countd-split, countd-cluster, countd-ack, countd-bytes,
-    /// countd-reconcile, countd-replay, countd-relay, countd-kafka (not in a short run unless it is named), countd-sizing.
+    /// countd-reconcile, countd-replay, countd-relay, countd-kafka (neither this nor countd-cluster in a short run unless it is named), countd-sizing.
     #[arg(long, value_name = "NAME", verbatim_doc_comment)]
     only: Vec<String>,
 

@@ -141,12 +141,20 @@ pub fn can_be_replaced(name: &str) -> bool {
 
 /// Whether a section is left out of a short run unless it is named.
 pub fn takes_long(name: &str) -> bool {
-    name == countd_kafka::NAME
+    needs_kafka(name)
+}
+
+/// Whether a section is measured with a broker of Kafka.
+fn needs_kafka(name: &str) -> bool {
+    [countd_cluster::NAME, countd_kafka::NAME].contains(&name)
 }
 
 /// Fails at once if a selected section needs a program that is missing.
 pub fn check(programs: &Programs, selected: impl Fn(&str) -> bool) -> Result<()> {
-    if selected(countd_kafka::NAME) {
+    if [countd_cluster::NAME, countd_kafka::NAME]
+        .into_iter()
+        .any(selected)
+    {
         programs.kafka()?;
     }
     Ok(())

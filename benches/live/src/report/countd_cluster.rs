@@ -16,6 +16,7 @@ pub const TITLE: &str = "countd: costs in a cluster";
 fn label(kind: Kind) -> (&'static str, &'static str) {
     match kind {
         Kind::Reads => ("a read in `POST /actions`, counted", "read"),
+        Kind::KafkaReads => ("the same with Kafka as the log", "kafka-read"),
         Kind::Likes => ("a like in `POST /actions`, counted", "like"),
         Kind::Single => ("`GET /counter`", "single"),
         Kind::Feeds => ("an entity of a page of 100 of `POST /feed`", "feed"),
@@ -25,10 +26,11 @@ fn label(kind: Kind) -> (&'static str, &'static str) {
 /// A part of the costs.
 type Part = fn(&Costs) -> f64;
 
-const PARTS: [(&str, Part); 3] = [
+const PARTS: [(&str, Part); 4] = [
     ("client", |costs| costs.client),
     ("countd", |costs| costs.countd),
     ("redis", |costs| costs.redis),
+    ("broker", |costs| costs.broker),
 ];
 
 /// Formats the results.
@@ -46,6 +48,7 @@ pub fn section(results: &[Measured]) -> Section {
             "client",
             "countd",
             "Redis, all servers",
+            "broker",
         ]),
         Figures::default(),
         Vec::new(),
@@ -59,6 +62,9 @@ pub fn section(results: &[Measured]) -> Section {
                 masters => format!("{masters} masters"),
             };
             let costs = PARTS.map(|(part, value)| {
+                if part == "broker" && kind != Kind::KafkaReads {
+                    return String::new();
+                }
                 let median = spread(masters, kind, value).median();
                 figures.add(
                     format!("countd.cluster.{name}.{masters}.{part}-us"),
@@ -67,8 +73,8 @@ pub fn section(results: &[Measured]) -> Section {
                 );
                 format!("{median:.2}")
             });
-            let [client, countd, redis] = costs;
-            table.row(&[what.to_owned(), servers, client, countd, redis]);
+            let [client, countd, redis, broker] = costs;
+            table.row(&[what.to_owned(), servers, client, countd, redis, broker]);
         }
         let redis: Part = |costs| costs.redis;
         let ratio = spread(masters, kind, redis).median() / spread(1, kind, redis).median();
@@ -82,7 +88,7 @@ pub fn section(results: &[Measured]) -> Section {
         title: TITLE.into(),
         body: format!(
             "The CPU time that each part needs for an event, a request or an entity, with 8 connections and a million entities. All servers share a \
-             core, and so do countd and the client, so rates say nothing here: with a core for each, a cluster does as many times the work of one server as its \
+             core, and so do countd, the client and the broker (one node, KRaft), so rates say nothing here: with a core for each, a cluster does as many times the work of one server as its \
              parts have CPU.\n\n{}",
             table.finish(),
         ),
@@ -106,6 +112,7 @@ mod tests {
                     client: 1e-6,
                     countd: 2e-6,
                     redis,
+                    broker: 4e-6,
                 },
             })
         };
@@ -117,5 +124,7 @@ mod tests {
         assert!(section.checks.iter().all(|check| check.value == 1.5));
         let figures = section.figures.to_json().unwrap();
         assert!(figures.contains("\"countd.cluster.like.2.redis-us\": 3"));
+        assert!(figures.contains("\"countd.cluster.kafka-read.1.broker-us\": 4"));
+        assert!(!figures.contains("countd.cluster.read.1.broker-us"));
     }
 }

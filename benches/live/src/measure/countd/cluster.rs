@@ -1,17 +1,20 @@
-//! What an event and a request cost at each part, with one server and with clusters of one to three masters.
+//! What an event and a request cost at each part, with one server and with clusters of one to three masters, also with Kafka as the log.
 //!
 //! All servers share a core, so only CPU times are comparable, not rates.
 
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use crate::driver::countd::{Countd, Metrics, Storage, Target, metric};
+use crate::driver::countd::{Countd, Metrics, Setting, Storage, Target, metric};
 use crate::driver::cpu;
 use crate::driver::http::{Http, get};
+use crate::driver::kafka::Kafka;
 use crate::driver::programs::Programs;
 use crate::driver::server::{Server, Workdir, free_port};
 use crate::error::Result;
 use crate::measure::countd::clients::{InTurn, distinct, variants, wait_until_counted};
+use crate::measure::countd::kafka::setup::TOPIC_PARTITIONS;
+use crate::measure::countd::kafka::warm_up;
 use crate::measure::countd::requests::{ACTIONS, actions, page};
 use crate::workload::counts::SplitMix;
 use crate::workload::events::EntityPool;
@@ -29,6 +32,8 @@ const TIMEOUT: Duration = Duration::from_secs(120);
 pub enum Kind {
     /// `POST /actions` with reads, which are counted from the log. The cost includes counting.
     Reads,
+    /// The same with Kafka as the log.
+    KafkaReads,
     /// `POST /actions` with likes, which record facts. The cost includes counting.
     Likes,
     /// `GET /counter`.
@@ -39,7 +44,13 @@ pub enum Kind {
 
 impl Kind {
     /// All, in the order of the report.
-    pub const ALL: [Kind; 4] = [Kind::Reads, Kind::Likes, Kind::Single, Kind::Feeds];
+    pub const ALL: [Kind; 5] = [
+        Kind::Reads,
+        Kind::KafkaReads,
+        Kind::Likes,
+        Kind::Single,
+        Kind::Feeds,
+    ];
 }
 
 /// The CPU seconds for each event, request or entity.
@@ -51,6 +62,8 @@ pub struct Costs {
     pub countd: f64,
     /// Of all servers.
     pub redis: f64,
+    /// Of the broker, with Kafka as the log.
+    pub broker: f64,
 }
 
 /// The costs of a kind of request with a number of masters; 0 is a server that is not in cluster mode.
@@ -66,8 +79,16 @@ pub struct Measured {
 /// Takes all measurements.
 pub fn measure(programs: &Programs, scale: &Scale) -> Result<Vec<Measured>> {
     let mut all = Vec::new();
-    for _ in 0..scale.countd.repeats {
-        for masters in 0..=MAX_MASTERS {
+    for repeat in 0..scale.countd.repeats {
+        let broker_dir = &Workdir::new()?;
+        let kafka = &Kafka::start(programs.kafka()?, broker_dir)?;
+        warm_up(kafka, &scale.countd)?;
+        // The order alternates, so that nothing is always measured on a warmer broker.
+        let mut numbers: Vec<usize> = (0..=MAX_MASTERS).collect();
+        if repeat % 2 == 1 {
+            numbers.reverse();
+        }
+        for masters in numbers {
             eprintln!("bench: countd, {masters} masters of a cluster");
             let dirs: Vec<Workdir> = (0..masters.max(1))
                 .map(|_| Workdir::new())
@@ -81,7 +102,10 @@ pub fn measure(programs: &Programs, scale: &Scale) -> Result<Vec<Measured>> {
                 metrics: Metrics::Default,
             };
             target.create_schema()?;
-            let costs = measure_target(&target, &servers, scale.countd.requests)?;
+            let time = scale.countd.requests;
+            let mut costs = measure_streams(&target, &servers, time)?;
+            let topic = format!("masters-{masters}");
+            costs.push(measure_topic(&target, &servers, (kafka, &topic), time)?);
             let measured = costs.into_iter().map(|(kind, costs)| Measured {
                 masters,
                 kind,
@@ -141,53 +165,95 @@ pub(super) fn start(
     Ok(servers)
 }
 
-fn measure_target(
+/// Measures the kinds of requests whose log is in Redis.
+fn measure_streams(
     target: &Target,
     servers: &[Server],
     time: Duration,
 ) -> Result<Vec<(Kind, Costs)>> {
-    let interval = [("COUNTD_MONITOR__INTERVAL_SECONDS", "1".to_owned())];
-    let countd = Countd::start_with(target, "all", &interval)?;
+    let countd = Countd::start_with(target, "all", &[interval()])?;
     let random = &mut SplitMix(5);
-    let mut costs = Vec::new();
-    for kind in Kind::ALL {
-        let make = || request(kind, random);
-        let requests = match kind {
-            // The second time changes nothing.
-            Kind::Likes => distinct(make),
-            _ => variants(make),
-        };
-        let requests = InTurn::new(&requests);
-        let units = match kind {
-            Kind::Reads | Kind::Likes => ACTIONS,
-            Kind::Single => 1,
-            Kind::Feeds => crate::measure::countd::requests::ENTITIES,
-        };
-        // Warms up connections and caches.
-        requests.send(countd.port, 8, time / 10)?;
-        wait_until_idle(&countd)?;
-        let before = used(&countd, servers)?;
-        let done = (requests.send(countd.port, 8, time)? * units) as f64;
-        if kind == Kind::Likes {
-            requests.check_once()?;
-        }
-        wait_until_idle(&countd)?;
-        let after = used(&countd, servers)?;
-        let each = |before: f64, after: f64| (after - before) / done;
-        let of_kind = Costs {
-            client: each(before.client, after.client),
-            countd: each(before.countd, after.countd),
-            redis: each(before.redis, after.redis),
-        };
-        costs.push((kind, of_kind));
+    let parts = Parts {
+        countd: &countd,
+        servers,
+        kafka: None,
+    };
+    let kinds = Kind::ALL.into_iter();
+    let kinds = kinds.filter(|kind| *kind != Kind::KafkaReads);
+    kinds
+        .map(|kind| Ok((kind, measure_kind(&parts, kind, random, time)?)))
+        .collect()
+}
+
+/// Measures reads whose log is a topic of a broker.
+fn measure_topic(
+    target: &Target,
+    servers: &[Server],
+    (kafka, topic): (&Kafka, &str),
+    time: Duration,
+) -> Result<(Kind, Costs)> {
+    kafka.create_topic(topic, TOPIC_PARTITIONS)?;
+    let mut settings = kafka.settings(topic);
+    settings.push(interval());
+    let countd = Countd::start_with(target, "all", &settings)?;
+    let parts = Parts {
+        countd: &countd,
+        servers,
+        kafka: Some(kafka),
+    };
+    let kind = Kind::KafkaReads;
+    Ok((kind, measure_kind(&parts, kind, &mut SplitMix(6), time)?))
+}
+
+/// The interval at which the numbers of waiting events are collected.
+fn interval() -> Setting {
+    ("COUNTD_MONITOR__INTERVAL_SECONDS", "1".to_owned())
+}
+
+/// What is measured.
+struct Parts<'a> {
+    countd: &'a Countd,
+    servers: &'a [Server],
+    kafka: Option<&'a Kafka>,
+}
+
+fn measure_kind(parts: &Parts, kind: Kind, random: &mut SplitMix, time: Duration) -> Result<Costs> {
+    let countd = parts.countd;
+    let make = || request(kind, random);
+    let requests = match kind {
+        // The second time changes nothing.
+        Kind::Likes => distinct(make),
+        _ => variants(make),
+    };
+    let requests = InTurn::new(&requests);
+    let units = match kind {
+        Kind::Reads | Kind::KafkaReads | Kind::Likes => ACTIONS,
+        Kind::Single => 1,
+        Kind::Feeds => crate::measure::countd::requests::ENTITIES,
+    };
+    // Warms up connections and caches.
+    requests.send(countd.port, 8, time / 10)?;
+    wait_until_idle(countd)?;
+    let before = used(parts)?;
+    let done = (requests.send(countd.port, 8, time)? * units) as f64;
+    if kind == Kind::Likes {
+        requests.check_once()?;
     }
-    Ok(costs)
+    wait_until_idle(countd)?;
+    let after = used(parts)?;
+    let each = |part: fn(&Costs) -> f64| (part(&after) - part(&before)) / done;
+    Ok(Costs {
+        client: each(|costs| costs.client),
+        countd: each(|costs| costs.countd),
+        redis: each(|costs| costs.redis),
+        broker: each(|costs| costs.broker),
+    })
 }
 
 fn request(kind: Kind, random: &mut SplitMix) -> Vec<u8> {
     let pool = EntityPool::LongTail;
     match kind {
-        Kind::Reads => actions("read", pool, random),
+        Kind::Reads | Kind::KafkaReads => actions("read", pool, random),
         Kind::Likes => actions("like", pool, random),
         Kind::Single => get(&format!("/counter/note/{}", pool.pick(random))),
         Kind::Feeds => {
@@ -198,15 +264,17 @@ fn request(kind: Kind, random: &mut SplitMix) -> Vec<u8> {
 }
 
 /// The CPU seconds that each part has used.
-fn used(countd: &Countd, servers: &[Server]) -> Result<Costs> {
+fn used(parts: &Parts) -> Result<Costs> {
     let mut redis = 0.0;
-    for server in servers {
+    for server in parts.servers {
         redis += server.cpu_ns()? as f64 / 1e9;
     }
+    let broker = parts.kafka.map(Kafka::cpu_seconds).transpose()?;
     Ok(Costs {
         client: cpu::own_seconds()?,
-        countd: countd.cpu_seconds()?,
+        countd: parts.countd.cpu_seconds()?,
         redis,
+        broker: broker.unwrap_or(0.0),
     })
 }
 

@@ -54,7 +54,7 @@ pub fn measure(programs: &Programs, scale: &Scale) -> Result<KafkaResults> {
 }
 
 /// Lets the virtual machine of the broker compile what the measurements use.
-fn warm_up(kafka: &Kafka, scale: &CountdScale) -> Result<()> {
+pub(super) fn warm_up(kafka: &Kafka, scale: &CountdScale) -> Result<()> {
     kafka.create_topic("warm-up", TOPIC_PARTITIONS)?;
     let records = scale.events;
     perf_test::produce(kafka, "warm-up", (records, RECORD_BYTES), None)?;
