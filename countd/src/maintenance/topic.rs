@@ -5,13 +5,13 @@ use crate::domain::config::{Config, LogKind};
 use crate::domain::error::StoreError;
 use crate::domain::keys::Partition;
 use crate::log::kafka::{Ends, TopicError, TopicHistory, TopicIdentity, offsets_of, topic_of};
-use crate::redis::layout::Truncation;
+use crate::redis::layout::{Truncation, forget_permissions};
 use crate::redis::permissions::Permissions;
 use crate::redis::processes::live_processes;
 use crate::redis::store::Store;
 
 /// Commands that this file sends.
-const PERMISSIONS: &[&str] = &["HSET {position} 0 1", "HDEL {layout} f"];
+const PERMISSIONS: &[&str] = &["HSET {position} 0 1"];
 
 /// Where counting begins in the topic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,7 +67,7 @@ pub struct Accepted {
 
 /// The permissions to accept a topic.
 pub fn required_permissions() -> Permissions {
-    Permissions::of_commands(PERMISSIONS)
+    Permissions::of_commands(PERMISSIONS).and(forget_permissions())
 }
 
 /// Makes the topic of the configuration that of the data, unless it is.

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
 const CONFIG: &str = "[log]\npartitions = 8\n[consumer]\nlinger_ms = 5\n[http]\nmax_connections = 64\n\
-    [prefilter]\nenabled = true\n";
+    [prefilter]\nenabled = true\n[hot]\nenabled = false\n";
 /// The clients of a flood, and the made-up users of each.
 const CLIENTS: u64 = 8;
 const USERS: u64 = 50;
@@ -31,7 +31,8 @@ fn page(uid: u64, notes: RangeInclusive<u64>) -> Json {
     json!({ "uid": uid, "items": items.collect::<Vec<_>>(), "metrics": ["like"] })
 }
 
-/// The number of users who were charged in Redis: the script of the limits executes `SET`, and nothing else of `countd serve` does.
+/// The number of users who were charged in Redis: the script of the limits executes `SET`, and nothing else of `countd
+/// serve` does without reports of hot entities.
 fn charges(client: &mut Client) -> u64 {
     let stats = client.info("commandstats");
     let calls = stats

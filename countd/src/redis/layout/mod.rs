@@ -9,4 +9,6 @@ mod views;
 
 pub use form::{Authors, ReverseState, StoredLayout, Truncation};
 pub use schemas::{NextStage, stage_permissions};
-pub use storage::{Purpose, record_permissions, required_permissions, split_permissions};
+pub use storage::{
+    Purpose, forget_permissions, record_permissions, required_permissions, split_permissions,
+};

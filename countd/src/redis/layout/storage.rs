@@ -41,6 +41,9 @@ static RECORD_SPLIT: LazyLock<LoadedScript> = LazyLock::new(|| {
 /// Commands that read the layout again, and record the ID of its archive.
 const PERMISSIONS: &[&str] = &["HGET {layout} f", "HGETALL {layout}", "HSETNX {layout} f v"];
 
+/// Commands of [`StoredLayout::forget_truncations`].
+const FORGET_PERMISSIONS: &[&str] = &["HDEL {layout} f"];
+
 /// The hash of new data.
 const NEW_DATA: PartitionHash = PartitionHash::Murmur2;
 
@@ -56,6 +59,11 @@ pub enum Purpose {
 /// The permissions that [`StoredLayout::record_storage`] requires.
 pub fn record_permissions() -> Permissions {
     RECORD.required_permissions()
+}
+
+/// The permissions that [`StoredLayout::forget_truncations`] requires.
+pub fn forget_permissions() -> Permissions {
+    Permissions::of_commands(FORGET_PERMISSIONS)
 }
 
 /// The permissions that [`StoredLayout::record_split`] requires.
