@@ -3,12 +3,17 @@
 //! Each connection pipelines the queued commands of several callers: a round. It ends with a write of its own, the mark, and with
 //! `WAIT` or `WAITAOF`. The mark makes a round safe that changed nothing: from version 7.2 on, a
 //! connection that has written nothing waits for nothing, although a reply may report what other connections have just written.
+//!
+//! Some servers reply to `WAITAOF` too early ([`replies_early`](rule::replies_early)): the reply says that the file has the writes of the round,
+//! and not that they are synced. A sync that begins later has them, and one begins within a second. So a round on such a server then waits until
+//! a sync is due, and ends with another mark and another `WAITAOF`: while that sync runs, the server does not reply.
 
 use super::rule::{self, AckRule};
 use crate::domain::error::not_acknowledged;
 use redis::aio::{ConnectionLike, ConnectionManager, ConnectionManagerConfig};
 use redis::{Arg, Client, Cmd, Pipeline, RedisError, Value};
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{Mutex, oneshot};
 
@@ -18,6 +23,9 @@ const ASKING: &str = "ASKING";
 const CONNECTIONS: usize = 4;
 /// The number of commands of a round, after which it takes no further caller's.
 const MAX_COMMANDS: usize = 1_000;
+
+/// The time within which a server with `appendfsync everysec` begins a sync, with a margin for its timer.
+const SYNC_DUE: Duration = Duration::from_millis(1_250);
 
 /// The replies to the commands of a caller.
 type Replies = Result<Vec<Value>, RedisError>;
@@ -125,16 +133,11 @@ async fn send_round(connection: &mut impl ConnectionLike, mut callers: Vec<Calle
             pipeline.add_command(command);
         }
     }
+    let has_info = add_info(&mut pipeline, rule);
     // They follow the commands of all callers, so those of one caller are enough.
     let marks = callers.first_mut();
     let marks = marks.map_or_else(Vec::new, |first| std::mem::take(&mut first.marks));
-    for mark in &marks {
-        if mark.is_ask {
-            pipeline.cmd(ASKING);
-        }
-        pipeline.add_command(rule::mark(&mark.key));
-    }
-    pipeline.add_command(rule.command());
+    add_wait(&mut pipeline, &marks, rule);
     let total = pipeline.len();
     let mut replies = match connection.req_packed_commands(&pipeline, 0, total).await {
         Ok(replies) => replies.into_iter(),
@@ -150,10 +153,57 @@ async fn send_round(connection: &mut impl ConnectionLike, mut callers: Vec<Calle
         .iter()
         .map(|kinds| replies.by_ref().take(kinds.len()).collect())
         .collect();
-    let acknowledged = acknowledged(replies, &marks, rule);
+    let info = replies.by_ref().take(usize::from(has_info)).next();
+    let mut acknowledged = acknowledged(replies, &marks, rule);
+    if let (Ok(()), Some(info)) = (&acknowledged, info.filter(rule::replies_early)) {
+        tokio::time::sleep(SYNC_DUE).await;
+        acknowledged = wait_again(connection, (&marks, &info), rule).await;
+    }
     for ((caller, kinds), replies) in callers.into_iter().zip(kinds).zip(by_caller) {
         let _ = caller.replies.send(confirm(&kinds, replies, &acknowledged));
     }
+}
+
+/// Adds the marks, and the command that waits.
+fn add_wait(pipeline: &mut Pipeline, marks: &[Mark], rule: AckRule) {
+    for mark in marks {
+        if mark.is_ask {
+            pipeline.cmd(ASKING);
+        }
+        pipeline.add_command(rule::mark(&mark.key));
+    }
+    pipeline.add_command(rule.command());
+}
+
+/// Adds the command that describes the server, if the level needs it.
+fn add_info(pipeline: &mut Pipeline, rule: AckRule) -> bool {
+    let info = rule.info_command();
+    let has_info = info.is_some();
+    if let Some(info) = info {
+        pipeline.add_command(info);
+    }
+    has_info
+}
+
+/// Waits once more, after other marks, for writes to the server that `info` describes.
+async fn wait_again(
+    connection: &mut impl ConnectionLike,
+    (marks, info): (&[Mark], &Value),
+    rule: AckRule,
+) -> Result<(), String> {
+    let mut pipeline = Pipeline::new();
+    add_info(&mut pipeline, rule);
+    add_wait(&mut pipeline, marks, rule);
+    let total = pipeline.len();
+    let sent = connection.req_packed_commands(&pipeline, 0, total).await;
+    let mut replies = sent.map_err(|error| error.to_string())?.into_iter();
+    let now = replies.next().unwrap_or(Value::Nil);
+    // The connection may have been opened again, to a server that was restarted and has lost the writes.
+    let run = rule::run_id(&now);
+    if run.is_none() || run != rule::run_id(info) {
+        return Err("the server was restarted".to_owned());
+    }
+    acknowledged(replies, marks, rule)
 }
 
 /// Whether a round is safe, by the replies of the marks and of the command that waits.

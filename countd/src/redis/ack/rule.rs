@@ -10,7 +10,7 @@ use std::time::Duration;
 pub fn permissions(ack: Ack) -> &'static [&'static str] {
     match ack {
         Ack::Memory => &[],
-        Ack::Fsync => &["SET {ack} 1", "WAITAOF 1 0 1"],
+        Ack::Fsync => &["SET {ack} 1", "WAITAOF 1 0 1", "INFO server"],
         Ack::Replicas(_) => &["SET {ack} 1", "WAIT 1 1"],
     }
 }
@@ -58,6 +58,15 @@ impl AckRule {
         }
     }
 
+    /// The command that describes the server, for [`replies_early`]; `None` if the level needs no `WAITAOF`.
+    pub(super) fn info_command(&self) -> Option<Cmd> {
+        (self.ack == Ack::Fsync).then(|| {
+            let mut cmd = redis::cmd("INFO");
+            cmd.arg("server");
+            cmd
+        })
+    }
+
     /// Checks the reply of [`command`](Self::command).
     ///
     /// # Errors
@@ -77,6 +86,31 @@ impl AckRule {
             _ => Err("unexpected reply of the server".to_owned()),
         }
     }
+}
+
+/// Whether a server replies to `WAITAOF` before it has synced, by its reply to [`AckRule::info_command`]. With `appendfsync everysec`, all versions of
+/// Valkey (up to 9.1) and Redis before 8 take for synced what they have written to the file since their last sync, until the next one is
+/// due. Measured by `ack::fsync` (tests), whose disk loses what was not synced.
+pub(super) fn replies_early(info: &Value) -> bool {
+    // Valkey says that it is compatible with Redis 7.2.
+    let version = field(info, "redis_version:");
+    let major = version.and_then(|version| version.split('.').next()?.parse::<u32>().ok());
+    major.is_none_or(|major| major < 8)
+}
+
+/// The run of a server, by its reply to [`AckRule::info_command`].
+pub(super) fn run_id(info: &Value) -> Option<String> {
+    field(info, "run_id:")
+}
+
+fn field(info: &Value, name: &str) -> Option<String> {
+    let text = match info {
+        Value::BulkString(text) => String::from_utf8_lossy(text),
+        Value::VerbatimString { text, .. } => text.into(),
+        _ => return None,
+    };
+    let value = text.lines().find_map(|line| line.strip_prefix(name))?;
+    Some(value.to_owned())
 }
 
 /// The command that writes a key so that there is something to wait for.
@@ -166,6 +200,19 @@ mod tests {
         for unexpected in [Value::Nil, Value::Okay, Value::Array(Vec::new())] {
             assert!(two.check(&unexpected).is_err() && fsync.check(&unexpected).is_err());
         }
+    }
+
+    #[test]
+    fn servers_that_reply_before_they_sync_are_recognised() {
+        let reply = |version: &str| {
+            let text = format!("# Server\r\nredis_version:{version}\r\nrun_id:ab\r\n");
+            Value::BulkString(text.into_bytes())
+        };
+        let info = |version| replies_early(&reply(version));
+        assert_eq!(run_id(&reply("8.0.2")).as_deref(), Some("ab"));
+        assert_eq!(run_id(&Value::Nil), None);
+        assert!(info("7.2.4") && info("7.4.1") && info("") && replies_early(&Value::Nil));
+        assert!(!info("8.0.2") && !info("8.10.2") && !info("10.0.0"));
     }
 
     #[test]
