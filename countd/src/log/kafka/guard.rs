@@ -58,6 +58,16 @@ impl TopicGuard {
         }
     }
 
+    /// Records that a partition has the records before an offset.
+    pub fn record_before(&self, partition: u16, offset: u64) {
+        let mut known = self.known();
+        let end = known.ends.entry(partition).or_insert(End {
+            offset,
+            lower_since: None,
+        });
+        end.offset = end.offset.max(offset);
+    }
+
     /// The offset at which a partition was known to end. A record that is appended later has it, or a greater one.
     pub fn end(&self, partition: u16) -> u64 {
         self.known()
@@ -88,5 +98,11 @@ mod tests {
         guard.record_end(1, 6, now + HOLD);
         guard.record_end(1, 5, now + 2 * HOLD);
         assert_eq!(guard.end(1), 6);
+        // What was read or appended.
+        guard.record_before(1, 5);
+        assert_eq!(guard.end(1), 6);
+        guard.record_before(1, 8);
+        guard.record_before(2, 3);
+        assert_eq!((guard.end(1), guard.end(2)), (8, 3));
     }
 }

@@ -119,7 +119,11 @@ impl Producer {
                     Ok(Ok(delivery)) => {
                         let partition = record.borrow().partition;
                         let end = ends.get(&partition).copied().unwrap_or(0);
-                        check_offset(partition, delivery.offset, end)
+                        let checked = check_offset(partition, delivery.offset, end);
+                        if let Ok(Some(next)) = checked {
+                            self.0.guard.record_before(partition, next);
+                        }
+                        checked.map(drop)
                     }
                     Ok(Err((error, _))) => Err(TopicError::of_request(&error)),
                     // The client was dropped.
@@ -196,13 +200,13 @@ impl Producer {
     }
 }
 
-/// Checks that a record was appended after the end of its partition that was known before. The offset of a record that a broker had already is
-/// negative.
-fn check_offset(partition: u16, offset: i64, end: u64) -> Result<(), TopicError> {
+/// Checks that a record was appended after the end of its partition that was known before. Returns the offset after it; `None` for a record that a
+/// broker had already, whose offset is negative.
+fn check_offset(partition: u16, offset: i64, end: u64) -> Result<Option<u64>, TopicError> {
     match u64::try_from(offset) {
         Ok(offset) if offset < end => Err(TopicError::Refused(format!(
             "a record has got offset {offset} of partition {partition}, which ended at {end} before: the topic was created again, or has lost records"
         ))),
-        _ => Ok(()),
+        offset => Ok(offset.ok().map(|offset| offset + 1)),
     }
 }

@@ -101,6 +101,7 @@ impl Reader {
         let is_read = self.next.get(&partition).is_some_and(|next| *next >= from);
         if from <= end || is_read {
             self.truncated.remove(&partition);
+            self.topic.guard().record_before(partition, from);
             return Some(Ok(()));
         }
         // The position may be newer than the look, too.
