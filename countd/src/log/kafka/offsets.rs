@@ -177,12 +177,15 @@ async fn run(
             (state.refusal.clone(), state.problem.is_some())
         };
         let is_refused = refusal.is_some();
-        if let Some(error) = &refusal
-            && guard.refusal().is_none()
-        {
-            tracing::error!(%error, "the topic is not used");
+        // A look that failed says nothing: another watcher of the process may know more.
+        if !has_problem {
+            if let Some(error) = &refusal
+                && guard.refusal().is_none()
+            {
+                tracing::error!(%error, "the topic is not used");
+            }
+            guard.set_refusal(refusal);
         }
-        guard.set_refusal(refusal);
         metrics::gauge!("countd_kafka_unreachable").set(f64::from(u8::from(has_problem)));
         metrics::gauge!("countd_kafka_topic_refused").set(f64::from(u8::from(is_refused)));
         tokio::time::sleep(INTERVAL).await;
