@@ -1,6 +1,7 @@
 //! The run IDs of servers. A server that was restarted has another one: it may have lost its last writes, and its cursors of `SCAN` are
 //! invalid.
 
+use super::server_info::info_field;
 use super::store::Store;
 use crate::domain::error::StoreError;
 use redis::aio::ConnectionManager;
@@ -14,9 +15,7 @@ pub const PERMISSIONS: &[&str] = &["INFO server"];
 /// The server is unavailable.
 pub async fn run_id(server: &mut ConnectionManager) -> Result<String, StoreError> {
     let info: String = redis::cmd("INFO").arg("server").query_async(server).await?;
-    let mut lines = info.lines();
-    let run_id = lines.find_map(|line| line.strip_prefix("run_id:"));
-    Ok(run_id.unwrap_or_default().trim().to_owned())
+    Ok(info_field(&info, "run_id").unwrap_or_default().to_owned())
 }
 
 /// The run IDs of all masters, sorted.

@@ -1,6 +1,6 @@
 //! What else concerns an entity that is split: reads of many, erasure, reconciliation, idempotency keys, and restarts.
 
-use super::{AUTHOR, CONFIG, assert_likes, hot, listed, merge, split};
+use super::{AUTHOR, CONFIG, assert_likes, hot, liked_and_split, listed, merge};
 use crate::support::invariants::assert_invariants;
 use crate::support::stores::{TestStore, for_each_store};
 use crate::support::{Api, Countd, on_note, printed, run, wait_until_drained, with};
@@ -25,16 +25,7 @@ struct Setup {
 
 impl Setup {
     fn new(store: TestStore) -> Setup {
-        let countd = Countd::start(&store.server, CONFIG);
-        let api = countd.api();
-        api.ok(api.put("/entity/note/7", &json!({ "author": AUTHOR })));
-        for user in 1..=10 {
-            api.act("like", on_note(7, user));
-        }
-        assert_eq!(split(&store.server, CONFIG)["phase"], "split");
-        for user in 11..=40 {
-            api.act("like", on_note(7, user));
-        }
+        let (countd, api) = liked_and_split(&store.server, 1..=10, 11..=40);
         Setup { store, countd, api }
     }
 

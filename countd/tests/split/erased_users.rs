@@ -1,6 +1,6 @@
 //! Erasing users of an entity that is split: no key of the server has their IDs afterwards, and everything else is exact.
 
-use super::{AUTHOR, CONFIG, assert_likes, merge, split};
+use super::{CONFIG, assert_likes, liked_and_split, merge};
 use crate::erasure::search::holders;
 use crate::support::invariants::assert_invariants;
 use crate::support::stores::{TestStore, for_each_store};
@@ -45,16 +45,9 @@ struct Setup {
 impl Setup {
     /// Likes of these users, and of users 1 to 10 at the base and 11 to 20 at shards.
     fn new(store: TestStore) -> Setup {
-        let countd = Countd::start(&store.server, CONFIG);
-        let api = countd.api();
-        api.ok(api.put("/entity/note/7", &json!({ "author": AUTHOR })));
-        for user in (1..=10).chain([TAKEN_BACK, LIKED_AGAIN, AT_BASE]) {
-            api.act("like", on_note(7, user));
-        }
-        assert_eq!(split(&store.server, CONFIG)["phase"], "split");
-        for user in (11..=20).chain([AT_SHARD]) {
-            api.act("like", on_note(7, user));
-        }
+        let at_base = (1..=10).chain([TAKEN_BACK, LIKED_AGAIN, AT_BASE]);
+        let at_shards = (11..=20).chain([AT_SHARD]);
+        let (countd, api) = liked_and_split(&store.server, at_base, at_shards);
         for user in [TAKEN_BACK, LIKED_AGAIN] {
             assert_eq!(api.act("unlike", on_note(7, user))["changed"], true);
         }

@@ -12,11 +12,11 @@ mod refusals;
 mod suspended;
 mod threshold;
 
-use crate::support::{Api, printed, run};
+use crate::support::{Api, Countd, on_note, printed, run};
 pub(crate) use clients::{act_while, repeated};
 use countint_tests::env::deadline;
 use countint_tests::{Server, wait_until};
-use serde_json::Value as Json;
+use serde_json::{Value as Json, json};
 use std::collections::BTreeSet;
 use std::time::Instant;
 
@@ -47,6 +47,25 @@ const MERGE: [&str; 3] = ["hot", "merge", "note:7"];
 /// Splits note 7.
 pub(crate) fn split(server: &Server, config: &str) -> Json {
     hot(server, config, &SPLIT[1..])
+}
+
+/// Starts a process, and splits note 7 between the likes of two groups of users.
+fn liked_and_split(
+    server: &Server,
+    at_base: impl IntoIterator<Item = u64>,
+    at_shards: impl IntoIterator<Item = u64>,
+) -> (Countd, Api) {
+    let countd = Countd::start(server, CONFIG);
+    let api = countd.api();
+    api.ok(api.put("/entity/note/7", &json!({ "author": AUTHOR })));
+    for user in at_base {
+        api.act("like", on_note(7, user));
+    }
+    assert_eq!(split(server, CONFIG)["phase"], "split");
+    for user in at_shards {
+        api.act("like", on_note(7, user));
+    }
+    (countd, api)
 }
 
 /// Merges note 7.

@@ -53,8 +53,6 @@ impl Worker {
         let refusal = reader.watermarks().refusal.clone();
         // What was recorded stays: new records have got the offsets of counted ones, also if the topic ends after the position by now.
         let layout = self.store.layout();
-        let recorded = layout.truncations().iter();
-        let recorded: BTreeMap<u16, Truncation> = recorded.map(|of| (of.partition, *of)).collect();
         let mut failures: BTreeMap<u16, String> = BTreeMap::new();
         let mut skipped: BTreeMap<u16, u64> = BTreeMap::new();
         from.retain(|partition, from| {
@@ -62,7 +60,8 @@ impl Worker {
                 failures.insert(*partition, refusal.clone());
                 return false;
             }
-            if let Some(truncation) = recorded.get(partition) {
+            let mut recorded = layout.truncations().iter();
+            if let Some(truncation) = recorded.find(|of| of.partition == *partition) {
                 failures.insert(*partition, truncation.to_string());
                 return false;
             }

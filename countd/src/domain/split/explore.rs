@@ -56,7 +56,7 @@ struct World {
     command: Command,
     /// An earlier run, which is suspended.
     suspended: Command,
-    /// The user who is erased at the base, or 0.
+    /// The user who is erased; 0 if none is.
     erased: Users,
 }
 

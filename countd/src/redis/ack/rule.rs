@@ -2,6 +2,7 @@
 
 use crate::domain::config::{Ack, RedisConfig};
 use crate::domain::error::ConnectError;
+use crate::redis::server_info::info_field;
 use redis::aio::ConnectionManager;
 use redis::{Cmd, RedisError, Value};
 use std::time::Duration;
@@ -93,14 +94,14 @@ impl AckRule {
 /// due. Measured by `ack::fsync` (tests), whose disk loses what was not synced.
 pub(super) fn replies_early(info: &Value) -> bool {
     // Valkey says that it is compatible with Redis 7.2.
-    let version = field(info, "redis_version:");
+    let version = field(info, "redis_version");
     let major = version.and_then(|version| version.split('.').next()?.parse::<u32>().ok());
     major.is_none_or(|major| major < 8)
 }
 
 /// The run of a server, by its reply to [`AckRule::info_command`].
 pub(super) fn run_id(info: &Value) -> Option<String> {
-    field(info, "run_id:")
+    field(info, "run_id")
 }
 
 fn field(info: &Value, name: &str) -> Option<String> {
@@ -109,8 +110,7 @@ fn field(info: &Value, name: &str) -> Option<String> {
         Value::VerbatimString { text, .. } => text.into(),
         _ => return None,
     };
-    let value = text.lines().find_map(|line| line.strip_prefix(name))?;
-    Some(value.to_owned())
+    info_field(&text, name).map(str::to_owned)
 }
 
 /// The command that writes a key so that there is something to wait for.

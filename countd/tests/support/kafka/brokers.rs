@@ -29,9 +29,9 @@ pub const PASSWORD: &str = "open-sesame-4711";
 pub enum Security {
     /// Without TLS, as anyone.
     Plain,
-    /// With TLS, and as [`USER`] with SCRAM-SHA-512 or PLAIN. Nobody may do anything without an ACL.
+    /// TLS and SASL (SCRAM-SHA-512 or PLAIN) for [`USER`]. An ACL authorizes each operation.
     Sasl,
-    /// With TLS, and as the name in a certificate of the authority. Nobody may do anything without an ACL.
+    /// Mutual TLS: the principal is the common name of the client certificate. An ACL authorizes each operation.
     MutualTls,
 }
 
