@@ -57,6 +57,7 @@ pub async fn run(config: Arc<Config>, roles: Roles) -> Result<(), Box<dyn Error>
     };
     // Only servers and consumers compare counters.
     let mut differences = None;
+    let mut shared_topic = SharedTopic::new(&metrics);
     if roles.consumes {
         // A separate connection, so that batches do not delay requests.
         let Some(store) = connect(&config, roles, &stopping).await? else {
@@ -65,8 +66,7 @@ pub async fn run(config: Arc<Config>, roles: Roles) -> Result<(), Box<dyn Error>
         let config = Arc::new(store.with_columns(&config));
         members.add(&store, &config).await?;
         monitor(&store);
-        let topic = open_watched_topic(&config, &store, &metrics, &stopping).await?;
-        let Some(topic) = topic else {
+        let Some(topic) = shared_topic.open(&config, &store, &stopping).await? else {
             return Ok(());
         };
         differences = Some(DifferenceRecorder::new(store.clone()));
@@ -157,8 +157,7 @@ pub async fn run(config: Arc<Config>, roles: Roles) -> Result<(), Box<dyn Error>
             &stopping,
         )
         .await?;
-        let topic = open_watched_topic(&config, &store, &metrics, &stopping).await?;
-        let Some(topic) = topic else {
+        let Some(topic) = shared_topic.open(&config, &store, &stopping).await? else {
             return Ok(());
         };
         let relay = relay::run(Arc::clone(&config), (store, topic), stopping.clone());
@@ -180,8 +179,7 @@ pub async fn run(config: Arc<Config>, roles: Roles) -> Result<(), Box<dyn Error>
             &stopping,
         )
         .await?;
-        let topic = open_watched_topic(&config, &store, &metrics, &stopping).await?;
-        let Some(topic) = topic else {
+        let Some(topic) = shared_topic.open(&config, &store, &stopping).await? else {
             return Ok(());
         };
         let sink = sink::run(Arc::clone(&config), (store, topic), stopping.clone());
@@ -194,8 +192,7 @@ pub async fn run(config: Arc<Config>, roles: Roles) -> Result<(), Box<dyn Error>
         let config = Arc::new(store.with_columns(&config));
         members.add(&store, &config).await?;
         monitor(&store);
-        let topic = open_watched_topic(&config, &store, &metrics, &stopping).await?;
-        let Some(topic) = topic else {
+        let Some(topic) = shared_topic.open(&config, &store, &stopping).await? else {
             return Ok(());
         };
         differences.get_or_insert_with(|| DifferenceRecorder::new(store.clone()));
@@ -247,18 +244,35 @@ impl Members {
     }
 }
 
-/// [`open_topic`] of a topic that the metrics of the process describe.
-async fn open_watched_topic(
-    config: &Config,
-    store: &Store,
-    metrics: &Scrape,
-    stopping: &watch::Receiver<bool>,
-) -> Result<Option<Option<Topic>>, TopicError> {
-    let topic = open_topic(config, store, stopping).await?;
-    if let Some(Some(topic)) = &topic {
-        metrics.monitor.watch_topic(topic);
+/// The topic, which the roles of the process share: what one of them learns of it holds for all.
+struct SharedTopic<'m> {
+    metrics: &'m Scrape,
+    topic: Option<Option<Topic>>,
+}
+
+impl SharedTopic<'_> {
+    fn new(metrics: &Scrape) -> SharedTopic<'_> {
+        SharedTopic {
+            metrics,
+            topic: None,
+        }
     }
-    Ok(topic)
+
+    /// [`open_topic`] for the first role. Its metrics are collected from then on.
+    async fn open(
+        &mut self,
+        config: &Config,
+        store: &Store,
+        stopping: &watch::Receiver<bool>,
+    ) -> Result<Option<Option<Topic>>, TopicError> {
+        if self.topic.is_none() {
+            self.topic = open_topic(config, store, stopping).await?;
+            if let Some(Some(topic)) = &self.topic {
+                self.metrics.monitor.watch_topic(topic);
+            }
+        }
+        Ok(self.topic.clone())
+    }
 }
 
 /// Permits comparisons of counters of new data at once. Rounds permit those of other data.

@@ -1,5 +1,6 @@
 //! `countd check` examines the topic.
 
+use super::topics::CREATED_AGAIN;
 use super::{PARTITIONS, Setup, TOPIC_PARTITIONS, start};
 use crate::support::kafka::{Brokers, Mock, TOPIC, config};
 use crate::support::stores::module;
@@ -86,10 +87,13 @@ fn a_right_topic_passes_and_risks_are_named() {
     brokers.delete_topic();
     brokers.create_topic(TOPIC_PARTITIONS);
     let (is_right, text) = check(&store.server, &config);
-    assert!(!is_right && text.contains(TOPIC), "{text}");
+    assert!(!is_right && text.contains(CREATED_AGAIN), "{text}");
     brokers.delete_topic();
     let (is_right, text) = check(&store.server, &config);
-    assert!(!is_right && text.contains(TOPIC), "{text}");
+    assert!(
+        !is_right && text.contains("the topic cnt-update does not exist"),
+        "{text}"
+    );
 }
 
 #[test]

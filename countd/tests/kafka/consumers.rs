@@ -5,7 +5,7 @@ use crate::support::invariants::assert_invariants;
 use crate::support::kafka::{SentReads, Topic};
 use crate::support::stores::{TestStore, for_each_store};
 use crate::support::workload::{Random, StopOnDrop};
-use crate::support::{Countd, on_note};
+use crate::support::{Countd, metric, on_note};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
@@ -116,10 +116,14 @@ fn a_zombie_counts_nothing_twice() {
 /// A zombie: it is woken after others have counted what it has read, and commits its batch.
 pub(super) fn a_zombie_is_woken<B>(setup: Setup<B>) {
     let serving = setup.another("serve");
-    let zombie = setup.another("consume");
+    let zombie = setup.another("all");
     let mut random = Random(13);
+    let mut rounds = 0;
     let done = produce_while(&setup.topic, &serving, || {
-        for _ in 0..4 {
+        // Until it has been suspended in the midst of a batch, too.
+        while rounds < 4 || metric(&zombie.api(), "countd_commit_conflicts_total") == 0 {
+            rounds += 1;
+            assert!(rounds <= 40, "no batch of the zombie was rejected");
             zombie.suspend();
             // Past its session of 500 ms: the other process reads its partitions.
             thread::sleep(Duration::from_millis(1_000 + random.below(500)));

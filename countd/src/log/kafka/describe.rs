@@ -80,7 +80,13 @@ fn request<C: ClientContext>(
         .fetch_metadata(Some(topic), timeout)
         .map_err(|error| TopicError::of_request(&error))?;
     let brokers = metadata.brokers().iter().map(MetadataBroker::id);
-    let Some(broker) = brokers.min() else {
+    // The one that has just replied: others may have failed. It has no ID if it replied as a bootstrap server.
+    let replied = metadata.orig_broker_id();
+    let broker = match brokers.clone().any(|broker| broker == replied) {
+        true => Some(replied),
+        false => brokers.min(),
+    };
+    let Some(broker) = broker else {
         return Err(TopicError::Unavailable("there is no broker".to_owned()));
     };
     let client = client.native_ptr();

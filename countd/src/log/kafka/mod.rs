@@ -16,6 +16,7 @@ mod record;
 mod records;
 mod scan;
 mod topic;
+mod watermarks;
 
 #[cfg(test)]
 mod tests;
@@ -24,7 +25,7 @@ pub use describe::TopicDescription;
 pub use error::TopicError;
 pub use history::TopicHistory;
 pub use inspect::{Inspection, TopicRisk, inspect_topic};
-pub use offsets::{Committer, Ends, Watermarks, end_offsets, offsets_of};
+pub use offsets::{Committer, Ends, end_offsets, offsets_of};
 pub use producer::{OutgoingRecord, Producer};
 pub use reader::{Reader, ReaderError};
 pub use record::{
@@ -33,3 +34,4 @@ pub use record::{
 pub use records::Records;
 pub use scan::{Copied, Scanned, Scanner};
 pub use topic::{Topic, TopicIdentity, topic_of};
+pub use watermarks::Watermarks;

@@ -1,8 +1,10 @@
-//! The first and the last offsets of the topic's partitions, and whether it is still the topic of the data: watched by one task of a process.
+//! Reads the first and the last offsets of the topic's partitions, and whether it is still the topic of the data: one task of a process watches
+//! them.
 
 use super::client::{self, Context};
 use super::error::TopicError;
 use super::topic::Topic;
+use super::watermarks::Watermarks;
 use crate::domain::config::{Config, KafkaConfig};
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer};
 use rdkafka::error::KafkaError;
@@ -17,19 +19,6 @@ use tokio::task::spawn_blocking;
 const INTERVAL: Duration = Duration::from_millis(500);
 /// The timeout of a request to the brokers.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(5);
-
-/// What is known of the topic.
-#[derive(Clone, Debug, Default)]
-pub struct Watermarks {
-    /// The number of looks that found the topic of the data.
-    pub generation: u64,
-    /// By partition of the topic, the offset of the first record and that after the last one.
-    pub bounds: BTreeMap<u16, (u64, u64)>,
-    /// Why the topic must not be read: it is not that of the data.
-    pub refusal: Option<String>,
-    /// Why the topic was not reachable at the last look.
-    pub problem: Option<String>,
-}
 
 /// The offsets after the last record of each partition of the topic.
 ///
@@ -125,19 +114,22 @@ fn list(
 }
 
 impl Watermarks {
-    /// Watches the topic until the receivers are dropped. Must be called within a Tokio runtime.
+    /// Watches the topic until the receivers are dropped. One task does so for all callers. Must be called within a Tokio runtime.
     ///
     /// # Errors
     /// librdkafka rejects a setting.
     pub fn watch(topic: Topic) -> Result<(watch::Receiver<Watermarks>, Committer), TopicError> {
+        let watcher = topic.watcher().clone();
+        let mut watch = watcher.watch();
+        if let Some((sender, consumer)) = &*watch {
+            let committer = Committer::new(topic, Arc::clone(consumer));
+            return Ok((sender.subscribe(), committer));
+        }
         let consumer = client::create(&client::of_consumer(topic.settings()))?;
         let consumer: Arc<BaseConsumer<Context>> = Arc::new(consumer);
         let (sender, receiver) = watch::channel(Watermarks::default());
-        let committer = Committer {
-            consumer: Arc::clone(&consumer),
-            topic: topic.clone(),
-            last: Arc::default(),
-        };
+        *watch = Some((sender.clone(), Arc::clone(&consumer)));
+        let committer = Committer::new(topic.clone(), Arc::clone(&consumer));
         tokio::spawn(run(topic, consumer, sender));
         Ok((receiver, committer))
     }
@@ -148,7 +140,7 @@ async fn run(
     consumer: Arc<BaseConsumer<Context>>,
     sender: watch::Sender<Watermarks>,
 ) {
-    while !sender.is_closed() {
+    while !topic.watcher().ends(&sender) {
         let looked = {
             let (topic, consumer) = (topic.clone(), Arc::clone(&consumer));
             spawn_blocking(move || look(&topic, &consumer)).await
@@ -177,12 +169,12 @@ async fn run(
             (state.refusal.clone(), state.problem.is_some())
         };
         let is_refused = refusal.is_some();
-        // A look that failed says nothing: another watcher of the process may know more.
+        // A look that failed says nothing.
         if !has_problem {
-            if let Some(error) = &refusal
-                && guard.refusal().is_none()
-            {
-                tracing::error!(%error, "the topic is not used");
+            match (guard.refusal(), &refusal) {
+                (None, Some(error)) => tracing::error!(%error, "the topic is not used"),
+                (Some(_), None) => tracing::info!("the topic is used again"),
+                _ => {}
             }
             guard.set_refusal(refusal);
         }
@@ -214,22 +206,45 @@ fn look(
 pub struct Committer {
     consumer: Arc<BaseConsumer<Context>>,
     topic: Topic,
-    last: Arc<Mutex<BTreeMap<u16, u64>>>,
+    last: Arc<Mutex<Published>>,
 }
 
+/// What was published.
+#[derive(Default)]
+struct Published {
+    offsets: BTreeMap<u16, u64>,
+    /// When all offsets were published.
+    all_at: Option<Instant>,
+}
+
+/// How often offsets are published that have not changed: commits are not confirmed, and brokers remove old ones of groups without members.
+const REPUBLISH: Duration = Duration::from_secs(30);
+
 impl Committer {
+    fn new(topic: Topic, consumer: Arc<BaseConsumer<Context>>) -> Committer {
+        Committer {
+            consumer,
+            topic,
+            last: Arc::default(),
+        }
+    }
+
     /// The settings of the topic.
     pub fn settings(&self) -> &KafkaConfig {
         self.topic.settings()
     }
 
-    /// Publishes the offsets that have changed. Returns once they are on their way.
+    /// Publishes the offsets that have changed, and every 30 seconds the others. Returns once they are on their way.
     pub fn publish(&self, offsets: &BTreeMap<u16, u64>) {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        if last.all_at.is_none_or(|at| at.elapsed() >= REPUBLISH) {
+            last.offsets.clear();
+            last.all_at = Some(Instant::now());
+        }
         let mut list = TopicPartitionList::new();
         let name = &self.topic.identity().name;
         for (partition, offset) in offsets {
-            if last.get(partition) == Some(offset) {
+            if last.offsets.get(partition) == Some(offset) {
                 continue;
             }
             if let Ok(offset) = i64::try_from(*offset) {
@@ -242,7 +257,7 @@ impl Committer {
             return;
         }
         match self.consumer.commit(&list, CommitMode::Async) {
-            Ok(()) => last.clone_from(offsets),
+            Ok(()) => last.offsets.clone_from(offsets),
             Err(error) => log_failure(&error),
         }
     }

@@ -2,10 +2,10 @@
 
 use super::client::{self, Context};
 use super::error::TopicError;
-use super::offsets::Watermarks;
 use super::record::{BorrowedRecord, Record};
 use super::records::Records;
 use super::topic::Topic;
+use super::watermarks::Watermarks;
 use futures_util::{FutureExt, StreamExt};
 use rdkafka::consumer::{Consumer, StreamConsumer};
 use rdkafka::error::KafkaError;

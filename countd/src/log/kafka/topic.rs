@@ -5,6 +5,7 @@ use super::error::TopicError;
 use super::guard::TopicGuard;
 use super::history::TopicHistory;
 use super::producer::Producer;
+use super::watermarks::Watcher;
 use crate::domain::config::{Config, KafkaConfig, LogKind};
 use crate::domain::error::StoreError;
 use crate::domain::keys::{Keys, Partition};
@@ -150,6 +151,7 @@ pub struct Topic {
     keys: Keys,
     producer: Producer,
     guard: TopicGuard,
+    watcher: Watcher,
 }
 
 impl Topic {
@@ -229,6 +231,7 @@ impl Topic {
             keys,
             producer,
             guard,
+            watcher: Watcher::default(),
         }))
     }
 
@@ -271,6 +274,11 @@ impl Topic {
     /// What the brokers say of it.
     pub(super) fn guard(&self) -> &TopicGuard {
         &self.guard
+    }
+
+    /// What watches it.
+    pub(super) fn watcher(&self) -> &Watcher {
+        &self.watcher
     }
 
     /// Asks the brokers whether it is still the topic of the data.
@@ -325,6 +333,7 @@ impl Topic {
             settings,
             keys,
             guard,
+            watcher: Watcher::default(),
         }
     }
 }
