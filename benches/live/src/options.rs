@@ -32,7 +32,7 @@ struct Arguments {
     /// (snowflake, sparse or dense; one, many or ints), contains-successive.
     /// Memory: entities, rows, members.
     /// Others: library (without a server), stalls, persistence, table-sizes, countd, countd-hot,
-    /// countd-split, countd-cluster, countd-ack, countd-bytes,
+    /// countd-split, countd-prefilter, countd-cluster, countd-ack, countd-bytes,
     /// countd-reconcile, countd-replay, countd-relay, countd-kafka (neither this nor countd-cluster in a short run unless it is named), countd-sizing.
     #[arg(long, value_name = "NAME", verbatim_doc_comment)]
     only: Vec<String>,

@@ -7,8 +7,8 @@ use crate::measure::throughput;
 use crate::report::section::Section;
 use crate::report::{
     comparison, countd, countd_ack, countd_bytes, countd_cluster, countd_hot, countd_kafka,
-    countd_reconcile, countd_relay, countd_replay, countd_sizing, countd_split, entities, library,
-    members, rows, snapshots, speed, stalls, table_sizes,
+    countd_prefilter, countd_reconcile, countd_relay, countd_replay, countd_sizing, countd_split,
+    entities, library, members, rows, snapshots, speed, stalls, table_sizes,
 };
 use crate::workload::comparisons;
 use crate::workload::scale::Scale;
@@ -19,7 +19,7 @@ type OtherSection = (
     &'static str,
     fn(&Programs, &Scale) -> Result<Section>,
 );
-const OTHER_SECTIONS: [OtherSection; 18] = [
+const OTHER_SECTIONS: [OtherSection; 19] = [
     (entities::NAME, entities::TITLE, |programs, scale| {
         let bytes = measure::entities::measure(programs, scale)?;
         Ok(entities::section(&bytes, scale.objects))
@@ -74,6 +74,14 @@ const OTHER_SECTIONS: [OtherSection; 18] = [
         |programs, scale| {
             let results = measure::countd::split::measure(programs, scale)?;
             Ok(countd_split::section(&results, &scale.countd))
+        },
+    ),
+    (
+        countd_prefilter::NAME,
+        countd_prefilter::TITLE,
+        |programs, scale| {
+            let rates = measure::countd::prefilter::measure(programs, scale)?;
+            Ok(countd_prefilter::section(&rates))
         },
     ),
     (

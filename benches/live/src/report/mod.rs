@@ -11,6 +11,7 @@ pub mod countd_bytes;
 pub mod countd_cluster;
 pub mod countd_hot;
 pub mod countd_kafka;
+pub mod countd_prefilter;
 pub mod countd_reconcile;
 pub mod countd_relay;
 pub mod countd_replay;

@@ -108,6 +108,12 @@ pub fn run_threads(threads: usize, work: impl Fn(usize) -> Result<()> + Sync) ->
     })
 }
 
+/// The value of a metric without labels in `/metrics`; 0 if it is not there.
+pub fn read_metric(http: &mut Http, name: &str) -> Result<u64> {
+    let text = String::from_utf8_lossy(http.request(&get("/metrics"))?);
+    Ok(metric(&text, name).unwrap_or(0))
+}
+
 /// Waits until countd has counted all events that it has appended.
 pub fn wait_until_counted(countd: &Countd) -> Result<()> {
     let started = Instant::now();

@@ -5,14 +5,16 @@
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use crate::driver::countd::{Countd, Metrics, Setting, Storage, Target, metric};
+use crate::driver::countd::{Countd, Metrics, Setting, Storage, Target};
 use crate::driver::cpu;
 use crate::driver::http::{Http, get};
 use crate::driver::kafka::Kafka;
 use crate::driver::programs::Programs;
 use crate::driver::server::{Server, Workdir, free_port};
 use crate::error::Result;
-use crate::measure::countd::clients::{InTurn, distinct, variants, wait_until_counted};
+use crate::measure::countd::clients::{
+    InTurn, distinct, read_metric, variants, wait_until_counted,
+};
 use crate::measure::countd::kafka::setup::TOPIC_PARTITIONS;
 use crate::measure::countd::kafka::warm_up;
 use crate::measure::countd::requests::{ACTIONS, actions, page};
@@ -285,8 +287,7 @@ fn wait_until_idle(countd: &Countd) -> Result<()> {
         wait_until_counted(countd)?;
         // The number of waiting events is a second old at most.
         sleep(Duration::from_millis(1_100));
-        let text = String::from_utf8_lossy(http.request(&get("/metrics"))?).into_owned();
-        if metric(&text, "countd_outbox_entries").unwrap_or(0) == 0 {
+        if read_metric(&mut http, "countd_outbox_entries")? == 0 {
             return wait_until_counted(countd);
         }
         if started.elapsed() > TIMEOUT {

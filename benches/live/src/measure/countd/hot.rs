@@ -19,7 +19,7 @@ use crate::workload::scale::Scale;
 /// Concurrent connections for likes. countd commits concurrent likes of an entity as a group.
 const LIKERS: usize = 64;
 /// Connections that send reads.
-const READERS: usize = 16;
+pub(super) const READERS: usize = 16;
 /// How long an entity is read until its counters are in memory: hot entities are found once a second.
 const UNTIL_HOT: Duration = Duration::from_secs(3);
 /// Rounds of each repeat. Each has all kinds of requests, so that a slower machine slows all of them.
@@ -31,10 +31,10 @@ const LONG_TAIL: usize = 10_000;
 /// The first user who likes something.
 const FIRST_USER: u64 = 1_000_000_000_000_000;
 
-/// A rate of requests, and what each costs.
+/// A rate of requests, or of parts of requests, and what each costs.
 #[derive(Clone, Copy)]
 pub struct Rate {
-    /// Requests per second.
+    /// The number per second.
     pub per_second: f64,
     /// CPU seconds of Redis for each.
     pub redis_cpu: f64,
@@ -125,8 +125,8 @@ fn read_of(eid: u64) -> Vec<Vec<u8>> {
     vec![get(&format!("/counter/note/{eid}"))]
 }
 
-/// The rate of requests that `send` sends to a process with this CPU time.
-fn rate(
+/// The rate of the requests, or of the parts of requests, that `send` sends to a process with this CPU time and counts.
+pub(super) fn rate(
     target: &Target,
     process_cpu: &dyn Fn() -> Result<f64>,
     send: &dyn Fn() -> Result<u64>,

@@ -18,6 +18,7 @@ mod consumer;
 pub mod hot;
 pub mod kafka;
 mod open_loop;
+pub mod prefilter;
 pub mod reconcile;
 pub mod relay;
 pub mod replay;

@@ -126,13 +126,18 @@ pub fn some_action(pool: EntityPool, random: &mut SplitMix) -> (u64, u64) {
 
 /// The body of a request for a page, as a user sees it.
 pub fn page(uid: Option<u64>, random: &mut SplitMix) -> String {
+    let user = uid.map_or(String::new(), |uid| format!("\"uid\":\"{uid}\","));
+    format!("{{{user}\"items\":{}}}", items(random))
+}
+
+/// The entities of a page, as JSON.
+pub fn items(random: &mut SplitMix) -> String {
     let item = |_| {
         let eid = EntityPool::LongTail.pick(random);
         format!("{{\"etype\":\"note\",\"eid\":\"{eid}\"}}")
     };
     let items: Vec<String> = (0..ENTITIES).map(item).collect();
-    let user = uid.map_or(String::new(), |uid| format!("\"uid\":\"{uid}\","));
-    format!("{{{user}\"items\":[{}]}}", items.join(","))
+    format!("[{}]", items.join(","))
 }
 
 /// The seconds from sending each probe action until its count is visible, while other connections send `load`.

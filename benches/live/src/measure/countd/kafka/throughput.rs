@@ -5,12 +5,12 @@ use std::time::{Duration, Instant};
 
 use super::results::{LogRates, PartCosts, Rate};
 use super::setup::{RECORD_BYTES, Setup, TOPIC_PARTITIONS};
-use crate::driver::countd::{Countd, metric};
+use crate::driver::countd::Countd;
 use crate::driver::cpu;
-use crate::driver::http::{Http, get};
+use crate::driver::http::Http;
 use crate::driver::perf_test;
 use crate::error::Result;
-use crate::measure::countd::clients::send_all;
+use crate::measure::countd::clients::{read_metric, send_all};
 use crate::measure::countd::consumer::check;
 use crate::measure::countd::requests::{ACTIONS, actions};
 use crate::workload::counts::SplitMix;
@@ -184,8 +184,7 @@ pub(super) fn applied(countd: &Countd) -> Result<u64> {
     let Ok(mut http) = Http::open(countd.port) else {
         return Ok(0);
     };
-    let text = String::from_utf8_lossy(http.request(&get("/metrics"))?).into_owned();
-    Ok(metric(&text, "countd_events_applied_total").unwrap_or(0))
+    read_metric(&mut http, "countd_events_applied_total")
 }
 
 #[cfg(test)]
