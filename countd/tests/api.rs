@@ -370,6 +370,16 @@ for_each_store! {
     batch_reads_and_pages_of_users
 }
 
+for_each_store! {
+    [cluster]
+    a_fact_counts_once_and_immediately
+    follow_and_publish_change_user_counters
+    invalid_requests_are_refused_with_a_reason
+    removing_an_absent_fact_changes_nothing_and_returns_the_count
+    each_action_of_a_request_has_a_result
+    batch_reads_and_pages_of_users
+}
+
 #[test]
 fn the_trace_of_a_traceparent_is_in_event_and_response() {
     let store = module();

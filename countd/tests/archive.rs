@@ -238,17 +238,11 @@ fn reused_offsets_replace_what_was_archived() {
         wait_until_archived(&store);
     };
     read(100);
-    store.server.client().ok("SAVE");
-    let snapshot = dir.path().join("snapshot.rdb");
-    fs::copy(store.server.dir().join("dump.rdb"), &snapshot).expect("copied");
+    let snapshot = store.snapshot();
     read(200);
     assert_eq!(records(&archive).len(), 20);
     countd.kill();
-    store.server.kill();
-    let _ = fs::remove_dir_all(store.server.dir().join("appendonlydir"));
-    fs::copy(&snapshot, store.server.dir().join("dump.rdb")).expect("copied");
-    store.server.configure("appendonly no");
-    store.server.start_again();
+    store.start_from(&snapshot);
     countd.launch();
     let api = countd.api();
     for uid in 300..305 {

@@ -2,10 +2,10 @@
 
 use crate::archive::{PARTITIONS, config, records, wait_until_archived};
 use crate::support::invariants::assert_invariants;
-use crate::support::stores::{TestStore, for_each_store, module};
+use crate::support::stores::{Snapshot, TestStore, for_each_store, module};
 use crate::support::{Api, Countd, metric, on_note, printed, run, set_schema, wait_until_drained};
 use countint_tests::env::TempDir;
-use countint_tests::{reply, wait_until};
+use countint_tests::{Value, wait_until};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -20,7 +20,7 @@ struct Archived {
     countd: Countd,
     config: String,
     archive: PathBuf,
-    snapshot: PathBuf,
+    snapshot: Snapshot,
     _dir: TempDir,
 }
 
@@ -39,9 +39,7 @@ fn archived(store: TestStore) -> Archived {
     set_schema(&store.server, &config);
     let countd = Countd::start(&store.server, &config);
     read(&store, &countd.api(), 0..10);
-    store.server.client().ok("SAVE");
-    let snapshot = dir.path().join("snapshot.rdb");
-    fs::copy(store.server.dir().join("dump.rdb"), &snapshot).expect("copied");
+    let snapshot = store.snapshot();
     read(&store, &countd.api(), 10..20);
     assert_eq!(records(&archive).len(), 20);
     Archived {
@@ -57,23 +55,25 @@ fn archived(store: TestStore) -> Archived {
 impl Archived {
     /// Starts Redis from the snapshot, as if that had been taken a minute earlier. No process may run meanwhile.
     fn go_back(&mut self) {
-        let server = &mut self.store.server;
-        server.kill();
-        let _ = fs::remove_dir_all(server.dir().join("appendonlydir"));
-        fs::copy(&self.snapshot, server.dir().join("dump.rdb")).expect("copied");
-        server.configure("appendonly no");
-        server.start_again();
-        let mut client = server.client();
-        wait_until("the snapshot is loaded", || {
-            client.run("EXISTS countd:layout") == "(integer) 1"
-        });
-        let key = match self.store.is_cluster() {
-            true => "x:cnt-update:{0}:archive",
-            false => "x:cnt-update:archive",
+        self.store.start_from(&self.snapshot);
+        let mut client = self.store.server.client();
+        let keys: Vec<String> = match self.store.is_cluster() {
+            true => (0..PARTITIONS)
+                .map(|partition| format!("x:cnt-update:{{{partition}}}:archive"))
+                .collect(),
+            false => vec!["x:cnt-update:archive".to_owned()],
         };
-        let at = reply::text(client.call(&["HGET", key, "at"]));
-        let at: u64 = at.parse().expect("a time");
-        client.call(&["HSET", key, "at", &(at - 60_000).to_string()]);
+        let mut times = 0;
+        for key in keys {
+            // Each node has the time once.
+            let Value::BulkString(at) = client.call(&["HGET", &key, "at"]) else {
+                continue;
+            };
+            let at: u64 = String::from_utf8_lossy(&at).parse().expect("a time");
+            client.call(&["HSET", &key, "at", &(at - 60_000).to_string()]);
+            times += 1;
+        }
+        assert!(times > 0);
     }
 
     fn errors(&self, arguments: &[&str]) -> String {

@@ -61,14 +61,6 @@ fn row(store: &TestStore, entity: &str, idx: u16, partitions: u16) -> i64 {
     )
 }
 
-/// The number of calls of a command.
-fn calls(store: &TestStore, command: &str) -> String {
-    let stats = store.server.client().info("commandstats");
-    let line = stats.get(&format!("cmdstat_{command}"));
-    let calls = line.and_then(|line| line.strip_prefix("calls=")?.split(',').next());
-    calls.unwrap_or("0").to_owned()
-}
-
 /// The values of counters of rows, by id.
 fn rows(store: &TestStore, key: &str, ids: impl Iterator<Item = i64>) -> Vec<i64> {
     let gets: Vec<Vec<String>> = ids
@@ -111,7 +103,7 @@ fn increments_are_passed_in_chunks_of_whole_triples(store: TestStore) {
         client.ok("CONFIG RESETSTAT");
         let reply = reply::format(&client.call(&call));
         assert_eq!(reply, "(nil)", "{count}");
-        assert_eq!(calls(&store, "ctab.mincrby"), chunks.to_string(), "{count}");
+        assert_eq!(store.calls_of("ctab.mincrby"), chunks, "{count}");
         let expected: Vec<i64> = (1..=count).map(|id| id * 3).collect();
         assert_eq!(rows(&store, &key, 1..=count), expected);
     }
@@ -130,7 +122,7 @@ fn a_table_of_many_increments_is_committed_exactly_once(store: TestStore) {
         append(&store, 1, &events);
         store.server.client().ok("CONFIG RESETSTAT");
         count(&store, 1);
-        assert_eq!(calls(&store, "ctab.batchincr"), "0");
+        assert_eq!(store.calls_of("ctab.batchincr"), 0);
         let counts = rows(&store, &key, from..from + count_of);
         assert_eq!(counts, (1..=count_of).collect::<Vec<_>>());
     }

@@ -92,6 +92,6 @@ fn metrics_can_have_any_nature_and_counting_mode(TestStore { server, .. }: TestS
 }
 
 for_each_store! {
-    [module plain]
+    [module plain cluster]
     metrics_can_have_any_nature_and_counting_mode
 }

@@ -170,6 +170,12 @@ for_each_store! {
     damaged_keys_fail_their_own_entity
 }
 
+for_each_store! {
+    [cluster]
+    feed_has_counters_and_statuses_in_request_order
+    feed_refuses_what_cannot_be_read
+}
+
 /// Entities of several types keep their order, and each has the metrics of its type.
 #[test]
 fn pages_of_several_types_keep_their_order() {

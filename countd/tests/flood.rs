@@ -1,6 +1,7 @@
 //! A flood of status queries: countd refuses it without a round trip to Redis, and other users are not affected.
 
 use crate::limits::{assert_granted_within, assert_limited, limit};
+use crate::support::workload::StopOnDrop;
 use crate::support::{Api, Countd, Settings, metric, on_note, set_schema};
 use countint_tests::{Client, Server};
 use serde_json::json;
@@ -85,6 +86,7 @@ fn a_flood_is_refused_by_countd_and_other_users_are_served() {
     client.ok("CONFIG RESETSTAT");
     let stop = AtomicBool::new(false);
     let (granted, refused, latencies) = thread::scope(|scope| {
+        let stopping = StopOnDrop(&stop);
         let flood: Vec<_> = FLOODERS
             .iter()
             .flat_map(|uid| vec![uid; CONNECTIONS as usize])
@@ -94,7 +96,7 @@ fn a_flood_is_refused_by_countd_and_other_users_are_served() {
             })
             .collect();
         let latencies = query_as_others(&api);
-        stop.store(true, Relaxed);
+        drop(stopping);
         let each: Vec<(u64, u64)> = flood
             .into_iter()
             .map(|one| one.join().expect("it ends"))

@@ -222,16 +222,11 @@ for_each_store! {
     reset_with_a_key_happens_once
 }
 
-mod cluster {
-    use crate::support::stores::cluster;
-
-    #[test]
-    fn retry_gets_the_first_answer() {
-        super::retry_gets_the_first_answer(cluster());
-    }
-
-    #[test]
-    fn reset_with_a_key_happens_once() {
-        super::reset_with_a_key_happens_once(cluster());
-    }
+for_each_store! {
+    [cluster]
+    retry_gets_the_first_answer
+    key_of_another_request_is_rejected
+    failed_request_is_not_remembered
+    each_line_has_its_own_key
+    reset_with_a_key_happens_once
 }

@@ -1,10 +1,9 @@
 //! Envelopes of outbox relays: each counts once, even if it is sent repeatedly or a process is killed.
 
 use crate::support::invariants::assert_invariants;
-use crate::support::stores::plain;
+use crate::support::stores::{cluster, plain};
 use crate::support::{
-    Api, Countd, Settings, metric, one_node_cluster, printed, run, set_schema, wait_until_drained,
-    with,
+    Api, Countd, Settings, metric, printed, run, set_schema, wait_until_drained, with,
 };
 use countint_tests::env::{self, TempDir};
 use countint_tests::{Client, Server};
@@ -37,7 +36,7 @@ fn an_envelope_counts_once_in_every_form_of_body() {
 
 #[test]
 fn an_envelope_counts_once_in_cluster_mode() {
-    assert_counts_once(one_node_cluster(), "act:dedup:event:a:{6}");
+    assert_counts_once(cluster().server, "act:dedup:event:a:{6}");
 }
 
 #[test]

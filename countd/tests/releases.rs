@@ -3,7 +3,7 @@
 //! `tests/fixtures/{version}/countd/{store}` has the data of a release on a kind of server. `scripts/release-fixtures` writes it.
 
 use crate::support::invariants::assert_invariants;
-use crate::support::stores::{TestStore, cluster, module, objects, plain, wait_until_up};
+use crate::support::stores::{TestStore, module, objects, only_node, plain, wait_until_up};
 use crate::support::{
     Api, Countd, Settings, dead_reasons, on_note, printed, run, set_schema, wait_until_drained,
 };
@@ -74,7 +74,7 @@ const STORES: [(&str, Start); 4] = [
     ("module", module),
     ("objects", objects),
     ("plain", plain),
-    ("cluster", cluster),
+    ("cluster", only_node),
 ];
 
 /// IDs of notes. The last one is not a number.

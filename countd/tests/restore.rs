@@ -6,7 +6,7 @@ use crate::groups::{Facts, act_in_groups};
 use crate::model::other_fact_stores;
 use crate::replay::setup::wait_until_archived as wait_until_counted_are_archived;
 use crate::support::invariants::Invariants;
-use crate::support::stores::{TestStore, cluster, module, objects, plain};
+use crate::support::stores::{Snapshot, TestStore, module, objects, only_node, plain};
 use crate::support::verify::assert_matches_model;
 use crate::support::workload::{self, ACTIVITY, Random, WorkloadSize, run_clients};
 use crate::support::{Api, Countd, Settings, on_note, printed, run, set_schema};
@@ -88,17 +88,10 @@ fn digests(server: &Server) -> BTreeMap<String, String> {
     keys.iter().map(digest).collect()
 }
 
-/// Puts a snapshot in place of all data of a stopped server, and starts it.
-pub fn start_from_snapshot(server: &mut Server, snapshot: &Path) {
-    let _ = fs::remove_dir_all(server.dir().join("appendonlydir"));
-    fs::copy(snapshot, server.dir().join("dump.rdb")).expect("copied");
-    server.configure("appendonly no");
-    server.start_again();
-    let mut client = server.client();
-    wait_until("the cluster is up", || {
-        client.run("EXISTS countd:layout") == "(integer) 1"
-    });
-    server.client().ok("CONFIG SET appendonly yes");
+/// [`TestStore::start_from`], with append-only files from then on.
+pub fn start_from_snapshot(store: &mut TestStore, snapshot: &Snapshot) {
+    store.start_from(snapshot);
+    store.server.client().ok("CONFIG SET appendonly yes");
 }
 
 /// Counts that are imported.
@@ -170,14 +163,12 @@ fn assert_restored(mut store: TestStore, metrics: &str) {
     let mut processes =
         ["serve", "consume", "all"].map(|command| Countd::with(&store.server, &settings(command)));
     let apis = [processes[0].api(), processes[2].api()];
-    let snapshot = dir.path().join("yesterday.rdb");
+    let mut snapshot = None;
     let mut random = Random(7);
     act_without_events(&apis[0], 10_000);
     let model = run_clients(&apis, 5, SIZE, |progress| {
         progress.wait_for(SIZE.total() / 3);
-        // A snapshot needs no pause.
-        store.server.client().ok("SAVE");
-        fs::copy(store.server.dir().join("dump.rdb"), &snapshot).expect("copied");
+        snapshot = Some(store.snapshot());
         act_without_events(&apis[1], 10_000);
         for kill in 1..=4 {
             progress.wait_for(SIZE.total() / 3 + kill * SIZE.total() / 10);
@@ -187,6 +178,7 @@ fn assert_restored(mut store: TestStore, metrics: &str) {
             processes[process].launch();
         }
     });
+    let snapshot = snapshot.expect("it was taken");
     let api = &apis[0];
     act_without_events(api, 20_000);
     let counts = dir.path().join("counts.ndjson");
@@ -210,8 +202,7 @@ fn assert_restored(mut store: TestStore, metrics: &str) {
     let verified = printed(&run(&store.server, config, &["archive", "verify"]));
     assert!(verified.contains(" entries"), "{verified}");
 
-    store.server.kill();
-    start_from_snapshot(&mut store.server, &snapshot);
+    start_from_snapshot(&mut store, &snapshot);
     let old = digests(&store.server);
     assert_ne!(old, expected, "the snapshot is older");
     kill_restore(&store.server, &file, 20);
@@ -267,9 +258,7 @@ fn groups_are_restored_and_rebuilt_from_the_archive() {
     act_in_groups(&store, &api, &mut facts);
     wait_until_drained(&store.server, PARTITIONS);
     wait_until_counted_are_archived(&store);
-    let snapshot = dir.path().join("yesterday.rdb");
-    store.server.client().ok("SAVE");
-    fs::copy(store.server.dir().join("dump.rdb"), &snapshot).expect("copied");
+    let snapshot = store.snapshot();
     // Some are counted before and some after the last offset of the snapshot.
     act_in_groups(&store, &api, &mut facts);
     wait_until_drained(&store.server, PARTITIONS);
@@ -279,8 +268,7 @@ fn groups_are_restored_and_rebuilt_from_the_archive() {
     Invariants::new([&store.server], &config).assert();
     let expected = digests(&store.server);
     countd.stop();
-    store.server.kill();
-    start_from_snapshot(&mut store.server, &snapshot);
+    start_from_snapshot(&mut store, &snapshot);
     assert_ne!(digests(&store.server), expected, "the snapshot is older");
     let restored = printed(&run(&store.server, &config, &["restore"]));
     assert!(restored.starts_with("restored"), "{restored}");
@@ -312,5 +300,6 @@ fn yesterdays_snapshot_and_the_archive_give_todays_counts_with_other_fact_stores
 
 #[test]
 fn yesterdays_snapshot_and_the_archive_give_todays_counts_in_cluster_mode() {
-    assert_restored(cluster(), &workload::metrics());
+    // Snapshots of several nodes under load are of different moments: sums over slots would differ by what was under way.
+    assert_restored(only_node(), &workload::metrics());
 }

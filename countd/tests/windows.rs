@@ -124,6 +124,11 @@ for_each_store! {
     idempotency_keys_work_within_windows
 }
 
+for_each_store! {
+    [cluster]
+    idempotency_keys_work_within_windows
+}
+
 #[test]
 fn windows_work_in_a_cluster() {
     a_user_counts_once_in_any_store(cluster());

@@ -34,7 +34,7 @@ const UNORDERED: &[&str] = &[
 /// The modules of the test support, from the bottom up.
 #[rustfmt::skip]
 const SUPPORT: &[&str] = &[
-    "line", "reply", "env", "wait", "kafka", "shim", "clock", "disk", "page", "scenario", "client", "payload", "console", "builder", "server", "stream",
+    "line", "reply", "env", "wait", "kafka", "shim", "clock", "disk", "page", "scenario", "routing", "client", "payload", "console", "builder", "server", "stream",
     "cluster", "play", "snapshot",
 ];
 

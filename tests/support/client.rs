@@ -2,7 +2,7 @@
 
 use crate::env::deadline;
 use crate::wait::wait_until;
-use crate::{line, reply};
+use crate::{line, reply, routing};
 use redis::{Parser, Value};
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
@@ -14,7 +14,14 @@ pub struct Client {
     stream: TcpStream,
     parser: Parser,
     port: u16,
+    /// The ports of the other nodes of a cluster that is used as one server.
+    others: Vec<u16>,
+    /// Connections to them, opened when they are needed.
+    connections: BTreeMap<u16, Client>,
 }
+
+/// The maximum number of redirections of a command.
+const MAX_REDIRECTIONS: usize = 5;
 
 fn connect(port: u16) -> io::Result<TcpStream> {
     let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
@@ -64,7 +71,60 @@ impl Client {
             stream: connect(port)?,
             parser: Parser::new(),
             port,
+            others: Vec::new(),
+            connections: BTreeMap::new(),
         })
+    }
+
+    /// Uses the nodes on other ports as parts of the same server.
+    pub(crate) fn with_nodes(self, ports: Vec<u16>) -> Client {
+        Client {
+            others: ports,
+            ..self
+        }
+    }
+
+    /// The reply of the cluster to a command, given that of this node.
+    fn complete<A: AsRef<[u8]>>(&mut self, args: &[A], first: Value) -> Result<Value, String> {
+        if self.others.is_empty() {
+            return Ok(first);
+        }
+        if let Some(aggregation) = routing::aggregation(args) {
+            let mut replies = vec![first];
+            for port in self.others.clone() {
+                replies.push(self.node(port)?.try_call(args)?);
+            }
+            return Ok(aggregation.of(replies));
+        }
+        let mut reply = first;
+        for _ in 0..MAX_REDIRECTIONS {
+            let Some(port) = routing::moved_to(&reply) else {
+                break;
+            };
+            reply = self.node(port)?.try_call(args)?;
+        }
+        Ok(reply)
+    }
+
+    fn node(&mut self, port: u16) -> Result<&mut Client, String> {
+        // A node that was started again has closed its connections.
+        let connection = match self.connections.remove(&port) {
+            Some(connection) if connection.is_open() => connection,
+            _ => Client::connect(port)
+                .map_err(|why| format!("cannot connect to the node on port {port}: {why}"))?,
+        };
+        Ok(self.connections.entry(port).or_insert(connection))
+    }
+
+    /// Whether the server has not closed the connection. There must be no reply that was not read.
+    fn is_open(&self) -> bool {
+        let mut byte = [0];
+        let peeked = self
+            .stream
+            .set_nonblocking(true)
+            .and_then(|()| self.stream.peek(&mut byte));
+        let is_blocking = self.stream.set_nonblocking(false).is_ok();
+        is_blocking && peeked.is_err_and(|why| why.kind() == io::ErrorKind::WouldBlock)
     }
 
     /// Switches the connection to RESP3.
@@ -103,7 +163,8 @@ impl Client {
     pub fn try_call<A: AsRef<[u8]>>(&mut self, args: &[A]) -> Result<Value, String> {
         self.send(&encode(args))
             .map_err(|why| format!("cannot write to the server on port {}: {why}", self.port))?;
-        self.read()
+        let reply = self.read()?;
+        self.complete(args, reply)
     }
 
     /// Sends a command and reads its reply, which can be an error reply.
@@ -166,8 +227,10 @@ impl Client {
             }
             self.send(&bytes)
                 .unwrap_or_else(|why| panic!("cannot write to port {}: {why}", self.port));
-            for _ in chunk {
-                replies.push(self.read().unwrap_or_else(|why| panic!("{why}")));
+            for args in chunk {
+                let reply = self.read();
+                let reply = reply.and_then(|reply| self.complete(args, reply));
+                replies.push(reply.unwrap_or_else(|why| panic!("{why}")));
             }
         }
         replies

@@ -40,6 +40,11 @@ impl Cluster {
         cluster
     }
 
+    /// The nodes as one server.
+    pub fn into_server(self) -> Server {
+        Server::of_nodes(self.nodes)
+    }
+
     fn assign_slots(&self) {
         let ranges = ["0 5460", "5461 10922", "10923 16383"];
         for (i, (node, range)) in self.nodes.iter().zip(ranges).enumerate() {
@@ -158,13 +163,8 @@ impl Cluster {
     /// # Panics
     /// When none does.
     pub fn node_of(&self, key: &str) -> &Server {
-        self.nodes
-            .iter()
-            .find(|node| {
-                let reply = node.client().run(&format!("OBJECT FREQ {key}"));
-                !reply.starts_with("(error) MOVED")
-            })
-            .expect("a node serves the key")
+        let node = self.nodes.iter().find(|node| node.serves(key));
+        node.expect("a node serves the key")
     }
 
     /// A node's id in the cluster.

@@ -42,6 +42,7 @@ pub mod page;
 pub mod payload;
 pub mod play;
 pub mod reply;
+mod routing;
 pub mod scenario;
 pub mod server;
 mod shim;

@@ -25,6 +25,8 @@ pub struct Server {
     port: u16,
     dir: TempDir,
     settings: Builder,
+    /// The other nodes of a cluster that is used as one server.
+    others: Vec<Server>,
 }
 
 impl Server {
@@ -46,6 +48,41 @@ impl Server {
             ModuleFile::Release => builder.start(),
             ModuleFile::Faults => builder.faults().start(),
         }
+    }
+
+    /// The nodes of a cluster as one server: they are configured, stopped and started together, and clients find the node of a key. What is said
+    /// of a process, its files and its port holds for the first one.
+    pub(crate) fn of_nodes(nodes: Vec<Server>) -> Server {
+        let mut nodes = nodes.into_iter();
+        let mut first = nodes.next().expect("a cluster has nodes");
+        first.others = nodes.collect();
+        first
+    }
+
+    /// The nodes of the cluster that is used as one server, or the only one.
+    pub fn nodes(&self) -> impl Iterator<Item = &Server> {
+        std::iter::once(self).chain(&self.others)
+    }
+
+    /// Whether this node serves a key.
+    pub(crate) fn serves(&self, key: &str) -> bool {
+        let mut client = self.client_of_node();
+        let reply = client.run(&format!("OBJECT FREQ {key}"));
+        !reply.starts_with("(error) MOVED")
+    }
+
+    /// A connection to this node alone.
+    fn client_of_node(&self) -> Client {
+        Client::connect(self.port).unwrap_or_else(|why| panic!("cannot connect: {why}"))
+    }
+
+    /// A connection to the node that serves a key, for transactions: they are not redirected.
+    ///
+    /// # Panics
+    /// When none does.
+    pub fn client_of(&self, key: &str) -> Client {
+        let node = self.nodes().find(|node| node.serves(key));
+        node.expect("a node serves the key").client_of_node()
     }
 
     /// The port. It can change in a restart, if another process took the old one.
@@ -91,7 +128,8 @@ impl Server {
 
     /// A new RESP2 connection.
     pub fn client(&self) -> Client {
-        Client::connect(self.port).unwrap_or_else(|why| panic!("cannot connect: {why}"))
+        let client = self.client_of_node();
+        client.with_nodes(self.others.iter().map(Server::port).collect())
     }
 
     /// Whether its port refuses connections.
@@ -133,6 +171,7 @@ impl Server {
     /// Adds a line to the configuration of the next start.
     pub fn configure(&mut self, line: &str) {
         self.settings.push(line);
+        self.others.iter_mut().for_each(|node| node.configure(line));
     }
 
     /// Stops it with `SHUTDOWN NOSAVE` and starts it again on the same directory.
@@ -157,6 +196,7 @@ impl Server {
         if new.contains("short read while loading the AOF") {
             self.rewrite_aof();
         }
+        self.others.iter_mut().for_each(Server::start_again);
     }
 
     /// [`start_again`](Self::start_again) on another port.
@@ -184,12 +224,18 @@ impl Server {
         let file = file.to_str().expect("a path in UTF-8");
         self.client().call(&["MODULE", "LOAD", file]);
         self.settings.module = ModuleFile::Release;
+        for node in &mut self.others {
+            node.settings.module = ModuleFile::Release;
+        }
     }
 
     /// Sends `SHUTDOWN NOSAVE` and waits until the process has exited.
     pub fn stop(&mut self) -> ExitStatus {
         // The connection ends without a reply.
         let _ = self.client().try_call(&["SHUTDOWN", "NOSAVE"]);
+        for node in &mut self.others {
+            node.stop();
+        }
         self.wait_for_end()
     }
 
@@ -200,6 +246,7 @@ impl Server {
             let _ = process.kill();
             process.wait().expect("a killed server can be waited for");
         }
+        self.others.iter_mut().for_each(Server::kill);
     }
 
     /// Sends a signal by name (`TERM`, `STOP`, `CONT` ...).
@@ -209,6 +256,7 @@ impl Server {
             .status()
             .expect("sh runs");
         assert!(status.success(), "kill -{name} failed");
+        self.others.iter().for_each(|node| node.signal(name));
     }
 
     /// Waits until the process has exited by itself.
@@ -281,6 +329,7 @@ impl Server {
         wait_until("the AOF rewrite is done", || idle(&mut client));
         let status = client.info("persistence")["aof_last_bgrewrite_status"].clone();
         assert_eq!(status, "ok", "BGREWRITEAOF failed:\n{}", self.log_tail());
+        self.others.iter().for_each(Server::rewrite_aof);
     }
 
     /// Another process, or a test that looks for a free port, can hold the port: the first start then takes another port. A restart
@@ -383,6 +432,7 @@ impl Builder {
             port: 0,
             dir: TempDir::new(),
             settings: self,
+            others: Vec::new(),
         };
         server.launch().map(|()| server)
     }

@@ -51,10 +51,11 @@ fn an_entry_that_was_rolled_back_is_not_lag(store: TestStore) {
     let (log, positions) = (store.log(P), store.positions(P));
     send_reads(&api, 0..PARTITIONS, 3);
     (0..PARTITIONS).for_each(|partition| wait_until_read(&api, partition, 3));
-    client.ok("MULTI");
-    client.ok(&format!("XADD {log} 0-4 e rolled-back"));
-    client.ok(&format!("XDEL {log} 0-4"));
-    client.ok("EXEC");
+    let mut transaction = store.server.client_of(&log);
+    transaction.ok("MULTI");
+    transaction.ok(&format!("XADD {log} 0-4 e rolled-back"));
+    transaction.ok(&format!("XDEL {log} 0-4"));
+    transaction.ok("EXEC");
     // Damage makes the consumer check the partition again.
     client.ok(&format!("HSET {positions} {P} text"));
     assert_failure_reported(&store, &countd, P, "is not an offset");
@@ -132,7 +133,7 @@ fn a_deleted_log_continues_after_its_position(store: TestStore) {
         args.push(vec!["EXEC".to_owned()]);
         args
     };
-    client.pipeline(&appended(4));
+    store.server.client_of(&log).pipeline(&appended(4));
     assert_failure_reported(&store, &countd, P, "is beyond the end of its log");
     let refused = api.request("/action/read", &[], Some(&on_note(note_in(P), 1)));
     assert_eq!((refused.status, refused.retry_after), (503, Some(1)));
@@ -174,7 +175,7 @@ fn a_deleted_log_continues_after_its_position(store: TestStore) {
     send_reads(&api, [P], 2);
     wait_until_read(&api, P, 29);
     // The operator knows that they were counted.
-    client.pipeline(&appended(5));
+    store.server.client_of(&log).pipeline(&appended(5));
     assert_failure_reported(&store, &countd, P, "is beyond the end of its log");
     let none = ["log", "reset", &p, "--uncounted", "none"];
     printed(&run(&store.server, CONFIG, &none));

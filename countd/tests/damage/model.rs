@@ -28,7 +28,7 @@ fn damage(
                 .split('|')
                 .map(|line| line.split(' ').collect())
                 .collect();
-            let replies = client.pipeline(&args);
+            let replies = store.server.client_of(&positions).pipeline(&args);
             let old = reply::array(replies[3].clone()).swap_remove(0);
             pause();
             match old {

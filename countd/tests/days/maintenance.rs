@@ -3,6 +3,7 @@
 use super::setup::{CONFIG, METRICS, PARTITIONS, assert_days_add_up, history, sum};
 use crate::support::invariants::assert_invariants;
 use crate::support::stores::{TestStore, for_each_store};
+use crate::support::workload::StopOnDrop;
 use crate::support::{Countd, Settings, set_schema, wait_until_drained};
 use countint_tests::{Clock, reply, wait_until};
 use serde_json::{Value as Json, json};
@@ -63,6 +64,7 @@ fn switched_on_for_existing_data_while_events_arrive(store: TestStore) {
     let api = countd.api();
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
+        let stopping = StopOnDrop(&stop);
         scope.spawn(|| {
             let mut uid = 100;
             while !stop.load(Relaxed) {
@@ -76,7 +78,7 @@ fn switched_on_for_existing_data_while_events_arrive(store: TestStore) {
             }
         });
         wait_until_state(&store, "/on", METRICS.len());
-        stop.store(true, Relaxed);
+        drop(stopping);
     });
     wait_until_drained(&store.server, PARTITIONS);
     for eid in IDS {

@@ -1,7 +1,8 @@
 //! `RateLimit` headers, and limits of devices that processes share.
 
 use super::{assert_granted_within, assert_limited};
-use crate::support::{Countd, Settings, one_node_cluster, set_schema};
+use crate::support::stores::cluster;
+use crate::support::{Countd, Settings, set_schema};
 use countint_tests::Server;
 use serde_json::{Value as Json, json};
 use std::time::Instant;
@@ -71,7 +72,7 @@ fn responses_tell_what_is_left_of_the_limits() {
 fn devices_share_their_limit_on_request() {
     for (server, shared) in [
         (Server::start(), true),
-        (one_node_cluster(), true),
+        (cluster().server, true),
         (Server::start(), false),
     ] {
         let config =

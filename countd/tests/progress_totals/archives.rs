@@ -83,13 +83,10 @@ fn a_restore_says_how_many_entries_are_counted(mut store: TestStore) {
     let config = config(&dir.path().join("archive"), METRICS);
     let mut countd = start(&store, &config);
     act(&store, &countd, 1..10);
-    let snapshot = dir.path().join("yesterday.rdb");
-    store.server.client().ok("SAVE");
-    fs::copy(store.server.dir().join("dump.rdb"), &snapshot).expect("copied");
+    let snapshot = store.snapshot();
     act(&store, &countd, 10..50);
     countd.stop();
-    store.server.kill();
-    start_from_snapshot(&mut store.server, &snapshot);
+    start_from_snapshot(&mut store, &snapshot);
     let restored = with_json(&store, &config, &["restore"]);
     restored.report();
     assert_eq!(restored.completed("applying")["unit"], "chunks");

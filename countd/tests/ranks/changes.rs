@@ -5,7 +5,7 @@ use super::{
 };
 use crate::days::setup::CONFIG;
 use crate::support::stores::{TestStore, for_each_store};
-use crate::support::workload::Random;
+use crate::support::workload::{Random, StopOnDrop};
 use crate::support::{Countd, Settings, wait_until_drained};
 use countint_tests::{reply, wait_until};
 use serde_json::json;
@@ -50,6 +50,7 @@ fn a_ranking_of_existing_data_fills_itself_and_is_deleted(store: TestStore) {
     let api = countd.api();
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
+        let stopping = StopOnDrop(&stop);
         scope.spawn(|| {
             let mut random = Random(6);
             while !stop.load(Relaxed) {
@@ -57,7 +58,7 @@ fn a_ranking_of_existing_data_fills_itself_and_is_deleted(store: TestStore) {
             }
         });
         wait_until("the ranking is filled", || page(&api, "").0 == 200);
-        stop.store(true, Relaxed);
+        drop(stopping);
     });
     wait_until_drained(&store.server, PARTITIONS);
     wait_until_right(&api);

@@ -6,8 +6,6 @@ use crate::support::stores::{TestStore, for_each_store};
 use crate::support::workload::Random;
 use crate::support::{Countd, Settings, printed, run, set_schema, wait_until_drained};
 use countint_tests::env::TempDir;
-use countint_tests::wait_until;
-use std::fs;
 
 for_each_store! {
     [module plain cluster]
@@ -33,9 +31,7 @@ fn a_restored_ranking_is_exact(mut store: TestStore) {
     act(&api, &mut random, 300);
     wait_until_drained(&store.server, PARTITIONS);
     wait_until_right(&api);
-    store.server.client().ok("SAVE");
-    let snapshot = dir.path().join("snapshot.rdb");
-    fs::copy(store.server.dir().join("dump.rdb"), &snapshot).expect("copied");
+    let snapshot = store.snapshot();
     // Other notes come first than in the snapshot.
     for _ in 0..3 {
         act(&api, &mut random, 300);
@@ -45,15 +41,7 @@ fn a_restored_ranking_is_exact(mut store: TestStore) {
     let before = wait_until_right(&api);
     let of_notes = expected(&api, before["day"].as_str().expect("a date"));
     countd.stop();
-    store.server.kill();
-    let _ = fs::remove_dir_all(store.server.dir().join("appendonlydir"));
-    fs::copy(&snapshot, store.server.dir().join("dump.rdb")).expect("copied");
-    store.server.configure("appendonly no");
-    store.server.start_again();
-    let mut client = store.server.client();
-    wait_until("the data is loaded", || {
-        client.run("EXISTS countd:layout") == "(integer) 1"
-    });
+    store.start_from(&snapshot);
     printed(&run(&store.server, config, &["restore"]));
     countd.launch();
     let api = countd.api();

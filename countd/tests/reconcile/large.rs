@@ -3,7 +3,7 @@
 use super::setup::{EXACT_ROUNDS, LIKE, NO_ROUNDS, PARTITIONS, audit, differences, forge};
 use crate::support::invariants::assert_invariants;
 use crate::support::stores::{TestStore, for_each_store};
-use crate::support::workload::Random;
+use crate::support::workload::{Random, StopOnDrop};
 use crate::support::{Api, Countd, Settings, metric, printed, run, set_schema, wait_until_drained};
 use countint_tests::{reply, wait_until};
 use serde_json::{Value as Json, json};
@@ -249,7 +249,7 @@ fn right_counters_stay_while_facts_are_recounted(store: TestStore) {
     fill(&api, &["like", "fav"], "note");
     let is_done = AtomicBool::new(false);
     let facts: u64 = thread::scope(|scope| {
-        let clients_end = EndOfClients(&is_done);
+        let clients_end = StopOnDrop(&is_done);
         let clients = (0..2_u64).map(|client| {
             let (api, is_done) = (serve.api(), &is_done);
             scope.spawn(move || {
@@ -305,15 +305,6 @@ fn right_counters_stay_while_facts_are_recounted(store: TestStore) {
     corrections.sort();
     assert_eq!(corrections, ["-300", "-500"]);
     assert_invariants(&store.server, config);
-}
-
-/// Ends the clients, also if an assertion fails.
-struct EndOfClients<'a>(&'a AtomicBool);
-
-impl Drop for EndOfClients<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Relaxed);
-    }
 }
 
 /// The number of exact comparisons.

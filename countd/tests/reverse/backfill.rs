@@ -2,6 +2,7 @@
 
 use super::{CONFIG, FEW, PARTITIONS, Setup, assert_lists_facts};
 use crate::support::stores::{TestStore, for_each_store};
+use crate::support::workload::StopOnDrop;
 use crate::support::{Api, Countd, printed, run, wait_until_drained};
 use countint_tests::reply;
 use serde_json::{Value as Json, json};
@@ -74,6 +75,7 @@ fn earlier_facts_are_added_while_clients_act(store: TestStore) {
     assert_eq!(api.get("/user/1/like/note").1["code"], "no_reverse");
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
+        let stopping = StopOnDrop(&stop);
         // Toggles earlier facts, and adds and removes others.
         let toggling = scope.spawn(|| {
             for round in 0.. {
@@ -93,7 +95,7 @@ fn earlier_facts_are_added_while_clients_act(store: TestStore) {
             assert!(output.status.success(), "{output:?}");
             assert_eq!(api.get(&format!("/user/1/{metric}/note")).0, 200);
         }
-        stop.store(true, Relaxed);
+        drop(stopping);
         toggling.join().expect("the actions");
     });
     wait_until_drained(&store.server, PARTITIONS);

@@ -3,7 +3,7 @@
 use super::{CONFIG, PARTITIONS, assert_lists_facts};
 use crate::support::invariants::assert_invariants;
 use crate::support::stores::{TestStore, for_each_store};
-use crate::support::workload::Random;
+use crate::support::workload::{Random, StopOnDrop};
 use crate::support::{Api, Countd, Running, Settings, printed, run, wait_until_drained};
 use countint_tests::{Client, Server, reply, wait_until};
 use serde_json::json;
@@ -78,6 +78,7 @@ fn killed_backfills_add_each_fact_once(mut store: TestStore) {
     let arguments = ["reverse", "backfill", "like", "--grace", "0"];
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
+        let stopping = StopOnDrop(&stop);
         let acting = scope.spawn(|| {
             let mut random = Random(1);
             while !stop.load(Relaxed) {
@@ -105,7 +106,7 @@ fn killed_backfills_add_each_fact_once(mut store: TestStore) {
         }
         let (succeeded, _, errors) = Running::start(&store.server, &config, &arguments).end();
         assert!(succeeded, "{errors}");
-        stop.store(true, Relaxed);
+        drop(stopping);
         acting.join().expect("the actions");
     });
     wait_until_drained(&store.server, PARTITIONS);

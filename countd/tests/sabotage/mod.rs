@@ -11,7 +11,7 @@ use crate::support::saboteur::{
 use crate::support::stores::{
     TestStore, cluster, for_each_store, module, objects, plain, wait_until_up,
 };
-use crate::support::workload::Random;
+use crate::support::workload::{Random, StopOnDrop};
 use crate::support::{
     Countd, Settings, pause, printed, run, set_schema, wait_until_all_drained,
     wait_until_days_are_kept,
@@ -19,7 +19,7 @@ use crate::support::{
 use clients::{Clients, PARTITIONS, ROUND, config, run_client};
 use countint_tests::{Client, Cluster, Server, reply};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::AtomicBool;
 use std::thread;
 
 /// The counters of notes and of users, by index.
@@ -235,6 +235,7 @@ fn sabotage(servers: &mut [Server], config: &str, saboteur: &mut Saboteur, targe
     let stop = AtomicBool::new(false);
     let (acts, clients) = (saboteur.acts, saboteur.clients);
     thread::scope(|scope| {
+        let stopping = StopOnDrop(&stop);
         for (number, api) in (1..).zip(&apis) {
             let stop = &stop;
             scope.spawn(move || run_client(api, number, clients, stop));
@@ -263,7 +264,7 @@ fn sabotage(servers: &mut [Server], config: &str, saboteur: &mut Saboteur, targe
                 }
             }
         }
-        stop.store(true, Relaxed);
+        drop(stopping);
     });
     retry_dead_letters(servers, config);
     let (first, first_sweep) = progress(servers);

@@ -189,19 +189,10 @@ pub fn act(client: &mut Client, act: Act, place: &Place) -> Vec<Change> {
     changed.chunks(3).map(change).collect()
 }
 
-/// A random key of a server that matches a pattern.
+/// A random key that matches a pattern.
 pub fn any_key(client: &mut Client, random: &mut Random, pattern: &str) -> Option<String> {
-    let mut found: Vec<String> = Vec::new();
-    let mut cursor = "0".to_owned();
-    loop {
-        let scan = ["SCAN", &cursor, "MATCH", pattern, "COUNT", "5000"];
-        let page = reply::array(client.call(&scan));
-        found.extend(reply::array(page[1].clone()).into_iter().map(reply::text));
-        cursor = reply::text(page[0].clone());
-        if cursor == "0" {
-            break;
-        }
-    }
+    let keys = reply::array(client.call(&["KEYS", pattern])).into_iter();
+    let mut found: Vec<String> = keys.map(reply::text).collect();
     found.sort_unstable();
     let at = random.below(found.len().max(1) as u64);
     found.into_iter().nth(at as usize)

@@ -1,6 +1,7 @@
 //! The kinds of Redis servers that countd supports.
 
-use countint_tests::{Builder, Server, reply, wait_until};
+use countint_tests::{Builder, Cluster, Server, reply, wait_until};
+use std::fs;
 
 /// A server and the layout of its keys.
 pub struct TestStore {
@@ -66,18 +67,30 @@ pub fn adoptable() -> TestStore {
 
 /// [`adoptable`] in cluster mode.
 pub fn cluster_adoptable() -> TestStore {
-    let builder = Server::builder().no_module().append_only(true);
-    let builder = builder.config("enable-module-command local");
+    let settings = |builder: Builder| {
+        let builder = builder.no_module().append_only(true);
+        builder.config("enable-module-command local")
+    };
     TestStore {
-        server: one_node_cluster_of(builder),
+        server: cluster_of(settings),
         has_module: false,
         has_tables: false,
         is_cluster: true,
     }
 }
 
-/// A server with the module, in cluster mode: the server rejects a script whose keys are in different slots.
+/// A cluster of three masters with the module, as one server: a node rejects a script whose keys are in different slots.
 pub fn cluster() -> TestStore {
+    TestStore {
+        server: cluster_of(|builder| builder.append_only(true)),
+        has_module: true,
+        has_tables: true,
+        is_cluster: true,
+    }
+}
+
+/// A server with the module, in cluster mode, that serves all slots.
+pub fn only_node() -> TestStore {
     TestStore {
         server: one_node_cluster(),
         has_module: true,
@@ -106,10 +119,16 @@ fn one_node_cluster_of(builder: Builder) -> Server {
     server
 }
 
+fn cluster_of(settings: impl Fn(Builder) -> Builder) -> Server {
+    // A node that waits for the processor has not failed.
+    let settings = |builder| settings(builder).config("cluster-node-timeout 30000");
+    Cluster::with(settings).into_server()
+}
+
 /// Waits until servers in cluster mode serve their slots, which takes a moment after a start.
 pub fn wait_until_up(servers: &[Server]) {
     wait_until("all slots are served", || {
-        servers.iter().all(|server| {
+        servers.iter().flat_map(Server::nodes).all(|server| {
             let mut client = server.client();
             client.info("cluster")["cluster_enabled"] == "0"
                 || reply::text(client.ok("CLUSTER INFO")).contains("cluster_state:ok")
@@ -117,10 +136,36 @@ pub fn wait_until_up(servers: &[Server]) {
     });
 }
 
+/// The RDB file of a node.
+const RDB: &str = "dump.rdb";
+
+/// The RDB files of all nodes.
+pub struct Snapshot(Vec<Vec<u8>>);
+
 impl TestStore {
     /// Kills the server with SIGKILL and starts it again.
     pub fn restart(&mut self) {
         self.server.kill();
+        self.server.start_again();
+        wait_until_up(std::slice::from_ref(&self.server));
+    }
+
+    /// Takes a snapshot of each node. That needs no pause.
+    pub fn snapshot(&self) -> Snapshot {
+        self.server.client().ok("SAVE");
+        let of_node = |node: &Server| fs::read(node.dir().join(RDB)).expect("a snapshot");
+        Snapshot(self.server.nodes().map(of_node).collect())
+    }
+
+    /// Kills the nodes, and starts them from a snapshot in place of all data, without append-only files.
+    pub fn start_from(&mut self, Snapshot(nodes): &Snapshot) {
+        self.server.kill();
+        for (node, rdb) in self.server.nodes().zip(nodes) {
+            // The node would not look at the snapshot.
+            let _ = fs::remove_dir_all(node.dir().join("appendonlydir"));
+            fs::write(node.dir().join(RDB), rdb).expect("written");
+        }
+        self.server.configure("appendonly no");
         self.server.start_again();
         wait_until_up(std::slice::from_ref(&self.server));
     }
@@ -218,15 +263,18 @@ impl TestStore {
         format!("x:changes{}", self.hash_tag(partition))
     }
 
-    /// How often the server has executed a command, those of scripts included.
+    /// How often the nodes have executed a command, those of scripts included.
     pub fn calls_of(&self, command: &str) -> u64 {
-        let stats = reply::text(self.server.client().ok("INFO commandstats"));
-        let line = format!("cmdstat_{command}:calls=");
-        let calls = stats.lines().find_map(|stat| stat.strip_prefix(&line));
-        calls.map_or(0, |calls| {
-            let calls = calls.split(',').next().expect("a number");
-            calls.parse().expect("a number")
-        })
+        let name = format!("cmdstat_{command}");
+        let of_node = |node: &Server| {
+            let stats = node.client().info("commandstats");
+            stats.get(&name).map_or(0, |stat| {
+                let calls = stat.strip_prefix("calls=");
+                let calls = calls.and_then(|calls| calls.split(',').next());
+                calls.expect("calls").parse::<u64>().expect("a number")
+            })
+        };
+        self.server.nodes().map(of_node).sum()
     }
 
     /// `full` for a server with the module and default settings, otherwise `few`: with fewer actions, the other kinds of servers have the same

@@ -3,6 +3,7 @@
 use super::{CONFIG, PARTITIONS, counters};
 use crate::support::invariants::Invariants;
 use crate::support::stores::{TestStore, for_each_store};
+use crate::support::workload::StopOnDrop;
 use crate::support::{
     Api, Countd, Settings, assert_refused, on_note, pause, set_schema, wait_until_drained, with,
 };
@@ -170,6 +171,7 @@ fn resets_lose_nothing_when_processes_are_killed(mut store: TestStore) {
     let stop = AtomicBool::new(false);
     let users = ["7", "u-7"];
     let (notified, read) = thread::scope(|scope| {
+        let stopping = StopOnDrop(&stop);
         let notifies = users.map(|user| {
             let (api, stop) = (&api, &stop);
             scope.spawn(move || {
@@ -211,7 +213,7 @@ fn resets_lose_nothing_when_processes_are_killed(mut store: TestStore) {
                 }
             }
         }
-        stop.store(true, Relaxed);
+        drop(stopping);
         let join = |number: thread::ScopedJoinHandle<'_, u64>| number.join().expect("it ends");
         (notifies.map(join), resets.map(join))
     });

@@ -3,6 +3,7 @@
 use super::{CONFIG, PARTITIONS, audit, field, forge};
 use crate::support::invariants::assert_invariants;
 use crate::support::stores::{TestStore, for_each_store};
+use crate::support::workload::StopOnDrop;
 use crate::support::{Api, Countd, metric, wait_until_drained};
 use countint_tests::{Client, reply, wait_until};
 use serde_json::json;
@@ -237,15 +238,6 @@ fn facts_of_all_stores_are_compared(store: TestStore) {
     assert_invariants(&store.server, &config);
 }
 
-/// Ends the clients, also if the test fails.
-struct SetWhenDropped<'f>(&'f AtomicBool);
-
-impl Drop for SetWhenDropped<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Relaxed);
-    }
-}
-
 /// Users follow and unfollow all the time, and processes are killed. Nothing but what is forged is corrected, and that by exactly what was forged.
 fn facts_of_users_are_exact_while_they_change(store: TestStore) {
     let config = config();
@@ -271,7 +263,7 @@ fn facts_of_users_are_exact_while_they_change(store: TestStore) {
                 }
             });
         }
-        let _done = SetWhenDropped(&is_done);
+        let _done = StopOnDrop(&is_done);
         wait_for_sweep(&store);
         second.kill();
         second.launch();

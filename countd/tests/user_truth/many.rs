@@ -7,7 +7,7 @@ use crate::support::{Countd, run, wait_until_drained};
 use serde_json::{Value as Json, json};
 
 for_each_store! {
-    [module plain]
+    [module plain cluster]
     one_run_corrects_many_wrong_followings
 }
 

@@ -30,21 +30,10 @@ pub fn read_all(
     is_read: impl Fn(&str) -> bool,
     mut visit: impl FnMut(&str, Content),
 ) {
-    let mut names: Vec<String> = Vec::new();
-    let mut cursor = "0".to_owned();
-    loop {
-        let page = reply::array(client.call(&["SCAN", &cursor, "COUNT", "5000"]));
-        let keys = reply::array(page[1].clone()).into_iter().map(reply::bytes);
-        let keys = keys.filter_map(|key| String::from_utf8(key).ok());
-        names.extend(keys.filter(|key| is_read(key)));
-        cursor = reply::text(page[0].clone());
-        if cursor == "0" {
-            break;
-        }
-    }
-    // SCAN may return a key twice.
-    names.sort_unstable();
-    names.dedup();
+    let keys = reply::array(client.call(&["KEYS", "*"])).into_iter();
+    let keys = keys.map(reply::bytes);
+    let names = keys.filter_map(|key| String::from_utf8(key).ok());
+    let names: Vec<String> = names.filter(|key| is_read(key)).collect();
     for page in names.chunks(PAGE) {
         let types = page.iter().map(|key| vec!["TYPE", key.as_str()]);
         let types = client.pipeline(&types.collect::<Vec<_>>());
