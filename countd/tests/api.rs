@@ -360,9 +360,8 @@ fn batch_reads_and_pages_of_users(TestStore { server, .. }: TestStore) {
 }
 
 for_each_store! {
-    [module objects plain]
+    [module objects plain cluster]
     a_fact_counts_once_and_immediately
-    repeatable_actions_count_each_time_and_once_for_an_idempotency_key
     follow_and_publish_change_user_counters
     invalid_requests_are_refused_with_a_reason
     removing_an_absent_fact_changes_nothing_and_returns_the_count
@@ -370,14 +369,14 @@ for_each_store! {
     batch_reads_and_pages_of_users
 }
 
-for_each_store! {
-    [cluster]
-    a_fact_counts_once_and_immediately
-    follow_and_publish_change_user_counters
-    invalid_requests_are_refused_with_a_reason
-    removing_an_absent_fact_changes_nothing_and_returns_the_count
-    each_action_of_a_request_has_a_result
-    batch_reads_and_pages_of_users
+/// Tests that use the key names of a single server, which have no hash tags.
+mod keys {
+    use super::*;
+
+    for_each_store! {
+        [module objects plain]
+        repeatable_actions_count_each_time_and_once_for_an_idempotency_key
+    }
 }
 
 #[test]

@@ -5,7 +5,7 @@ use crate::support::invariants::assert_invariants;
 use crate::support::stores::{Snapshot, TestStore, for_each_store, module};
 use crate::support::{Api, Countd, metric, on_note, printed, run, set_schema, wait_until_drained};
 use countint_tests::env::TempDir;
-use countint_tests::{Value, wait_until};
+use countint_tests::{Value, reply, wait_until};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -66,10 +66,11 @@ impl Archived {
         let mut times = 0;
         for key in keys {
             // Each node has the time once.
-            let Value::BulkString(at) = client.call(&["HGET", &key, "at"]) else {
+            let at = client.call(&["HGET", &key, "at"]);
+            if at == Value::Nil {
                 continue;
-            };
-            let at: u64 = String::from_utf8_lossy(&at).parse().expect("a time");
+            }
+            let at: u64 = reply::text(at).parse().expect("a time");
             client.call(&["HSET", &key, "at", &(at - 60_000).to_string()]);
             times += 1;
         }

@@ -164,16 +164,19 @@ fn damaged_keys_fail_their_own_entity(store: TestStore) {
 }
 
 for_each_store! {
-    [module objects plain]
+    [module objects plain cluster]
     feed_has_counters_and_statuses_in_request_order
     feed_refuses_what_cannot_be_read
-    damaged_keys_fail_their_own_entity
 }
 
-for_each_store! {
-    [cluster]
-    feed_has_counters_and_statuses_in_request_order
-    feed_refuses_what_cannot_be_read
+/// Tests that use the key names of a single server, which have no hash tags.
+mod keys {
+    use super::*;
+
+    for_each_store! {
+        [module objects plain]
+        damaged_keys_fail_their_own_entity
+    }
 }
 
 /// Entities of several types keep their order, and each has the metrics of its type.

@@ -213,20 +213,20 @@ fn reset_with_a_key_happens_once(TestStore { server, .. }: TestStore) {
 }
 
 for_each_store! {
-    [module plain]
+    [module plain cluster]
     retry_gets_the_first_answer
     key_of_another_request_is_rejected
     failed_request_is_not_remembered
-    keys_of_an_older_version_are_understood
     each_line_has_its_own_key
     reset_with_a_key_happens_once
 }
 
-for_each_store! {
-    [cluster]
-    retry_gets_the_first_answer
-    key_of_another_request_is_rejected
-    failed_request_is_not_remembered
-    each_line_has_its_own_key
-    reset_with_a_key_happens_once
+/// Tests that use the key names of a single server, which have no hash tags.
+mod keys {
+    use super::*;
+
+    for_each_store! {
+        [module plain]
+        keys_of_an_older_version_are_understood
+    }
 }

@@ -119,14 +119,18 @@ fn a_user_counts_once_in_any_store(TestStore { server, .. }: TestStore) {
 }
 
 for_each_store! {
-    [module plain]
-    a_user_counts_once_for_an_entity_in_a_window
+    [module plain cluster]
     idempotency_keys_work_within_windows
 }
 
-for_each_store! {
-    [cluster]
-    idempotency_keys_work_within_windows
+/// Tests that use the key names of a single server, which have no hash tags.
+mod keys {
+    use super::*;
+
+    for_each_store! {
+        [module plain]
+        a_user_counts_once_for_an_entity_in_a_window
+    }
 }
 
 #[test]

@@ -81,18 +81,18 @@ pub fn cluster_adoptable() -> TestStore {
 
 /// A cluster of three masters with the module, as one server: a node rejects a script whose keys are in different slots.
 pub fn cluster() -> TestStore {
-    TestStore {
-        server: cluster_of(|builder| builder.append_only(true)),
-        has_module: true,
-        has_tables: true,
-        is_cluster: true,
-    }
+    with_tags(cluster_of(|builder| builder.append_only(true)))
 }
 
 /// A server with the module, in cluster mode, that serves all slots.
 pub fn only_node() -> TestStore {
+    with_tags(one_node_cluster())
+}
+
+/// A server with the module, in cluster mode.
+fn with_tags(server: Server) -> TestStore {
     TestStore {
-        server: one_node_cluster(),
+        server,
         has_module: true,
         has_tables: true,
         is_cluster: true,
@@ -109,10 +109,7 @@ pub(crate) use for_each_store;
 
 /// A server in cluster mode that serves all slots. Increments of users' counters go through the outbox.
 pub fn one_node_cluster() -> Server {
-    one_node_cluster_of(Server::builder().append_only(true))
-}
-
-fn one_node_cluster_of(builder: Builder) -> Server {
+    let builder = Server::builder().append_only(true);
     let server = builder.config("cluster-enabled yes").start();
     server.client().ok("CLUSTER ADDSLOTSRANGE 0 16383");
     wait_until_up(std::slice::from_ref(&server));

@@ -82,11 +82,8 @@ fn request<C: ClientContext>(
     let brokers = metadata.brokers().iter().map(MetadataBroker::id);
     // The one that has just replied: others may have failed. It has no ID if it replied as a bootstrap server.
     let replied = metadata.orig_broker_id();
-    let broker = match brokers.clone().any(|broker| broker == replied) {
-        true => Some(replied),
-        false => brokers.min(),
-    };
-    let Some(broker) = broker else {
+    let broker = brokers.clone().find(|broker| *broker == replied);
+    let Some(broker) = broker.or_else(|| brokers.min()) else {
         return Err(TopicError::Unavailable("there is no broker".to_owned()));
     };
     let client = client.native_ptr();

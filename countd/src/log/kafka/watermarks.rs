@@ -27,7 +27,7 @@ pub(super) struct Watcher(Arc<Mutex<Option<Watch>>>);
 type Watch = (watch::Sender<Watermarks>, Arc<BaseConsumer<Context>>);
 
 impl Watcher {
-    /// The task. Nobody starts or ends one meanwhile.
+    /// Locks the watch: no task is started or ends while the guard is held.
     pub fn watch(&self) -> MutexGuard<'_, Option<Watch>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
