@@ -188,6 +188,15 @@ impl<'a> Increments<'a> {
         Some(((at, field.length, field.idx), prefix))
     }
 
+    /// The commit may create the row of a checked counter.
+    pub fn check_row(&mut self, field: EntityField<'_>, entity: &Entity, partition: Partition) {
+        if let Some(id) = field.place.storage.row(&entity.eid) {
+            let family = field.family;
+            let table = TableRef { family, partition };
+            self.batch.tables.check(table, id);
+        }
+    }
+
     /// Adds the check of a counter of a user of a partition, unless it cannot be checked now. All increments before it are in the batch or
     /// committed.
     pub fn check_user_counter(

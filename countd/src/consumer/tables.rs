@@ -3,7 +3,7 @@
 use crate::domain::ids::{Entity, Id, Name};
 use crate::domain::keys::{Keys, Partition};
 use hashbrown::{HashMap, HashSet};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The tables with the same entity type and schema, one for each partition; or those of users.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -53,6 +53,8 @@ struct Family {
 pub struct TableUpdates {
     families: Vec<Family>,
     tables: HashSet<TableRef>,
+    /// The rows that checks correct, by table.
+    checked: BTreeMap<TableRef, BTreeSet<u64>>,
     /// The tables without which the commit is rejected.
     required: HashSet<TableRef>,
     /// The increments by table, row and idx. A lookup here is most of what an event costs, so it is the only one.
@@ -68,6 +70,7 @@ impl Default for TableUpdates {
         TableUpdates {
             families: vec![users],
             tables: HashSet::new(),
+            checked: BTreeMap::new(),
             required: HashSet::new(),
             deltas: HashMap::new(),
         }
@@ -114,37 +117,49 @@ impl TableUpdates {
         *sum = sum.saturating_add(delta);
     }
 
+    /// A check may correct a counter of a row: if the table was lost, the correction would create it with that row alone.
+    pub fn check(&mut self, table: TableRef, id: u64) {
+        self.checked.entry(table).or_default().insert(id);
+    }
+
     /// What is added to a counter of a row.
     pub fn delta(&self, table: TableRef, (id, idx): (u64, u16)) -> i64 {
         self.deltas.get(&(table, id, idx)).copied().unwrap_or(0)
     }
 
-    /// The increments of each table, ordered by table.
+    /// The increments of each table, ordered by table. Then the required tables without increments.
     pub fn updates(&self, keys: Keys) -> Vec<TableUpdate> {
         let deltas = self.deltas.iter();
         let mut sorted: Vec<_> = deltas.map(|(counter, sum)| (*counter, *sum)).collect();
         sorted.sort_unstable_by_key(|(counter, _)| *counter);
         let of_tables = sorted.chunk_by(|((one, ..), _), ((other, ..), _)| one == other);
-        let updates = of_tables.filter_map(|deltas| {
+        let of_tables = of_tables.filter_map(|deltas| {
             let ((table, ..), _) = *deltas.first()?;
+            let deltas = deltas.iter();
+            let deltas = deltas.map(|((_, id, idx), sum)| (*id, *idx, *sum));
+            Some((table, deltas.collect()))
+        });
+        let is_without = |table: &&TableRef| !self.tables.contains(*table);
+        let only_checked = self.checked.keys().filter(is_without);
+        let only_checked = only_checked.filter(|table| self.required.contains(*table));
+        let all = of_tables.chain(only_checked.map(|table| (*table, Vec::new())));
+        let updates = all.filter_map(|(table, deltas)| {
             Some(TableUpdate {
                 key: self.key(keys, table),
                 len: self.families.get(table.family.0 as usize)?.len,
                 is_required: self.required.contains(&table),
-                deltas: deltas
-                    .iter()
-                    .map(|((_, id, idx), sum)| (*id, *idx, *sum))
-                    .collect(),
+                deltas,
             })
         });
         updates.collect()
     }
 
-    /// The commit is rejected if one of these tables does not exist. The function gets schema, entity type and partition of each table of
-    /// entities.
+    /// The commit is rejected if one of these tables, which it may change, does not exist. The function gets schema, entity type and
+    /// partition of each table of entities.
     pub fn require(&mut self, is_required: impl Fn(&Name, &Name, Partition) -> bool) {
         let families = &self.families;
-        let tables = self.tables.iter().copied().filter(|table| {
+        let changed = self.tables.iter().chain(self.checked.keys());
+        let tables = changed.copied().filter(|table| {
             let family = families.get(table.family.0 as usize);
             let names = family.and_then(|family| family.names.as_ref());
             names.is_some_and(|(schema, etype)| is_required(schema, etype, table.partition))
@@ -152,13 +167,15 @@ impl TableUpdates {
         self.required = tables.collect();
     }
 
-    /// The entities that have rows in the table at this key, and their schema.
+    /// The entities whose rows in the table at this key the commit changes or checks, and their schema.
     pub fn entities_at(&self, keys: Keys, key: &str) -> Option<(&Name, Vec<Entity>)> {
-        let mut tables = self.tables.iter();
+        let mut tables = self.tables.iter().chain(self.checked.keys());
         let table = tables.find(|table| self.key(keys, **table) == key)?;
         let (schema, etype) = self.families.get(table.family.0 as usize)?.names.as_ref()?;
         let rows = self.deltas.keys().filter(|(of, ..)| of == table);
-        let rows: HashSet<u64> = rows.map(|(_, row, _)| *row).collect();
+        let rows = rows.map(|(_, row, _)| *row);
+        let checked = self.checked.get(table).into_iter().flatten();
+        let rows: HashSet<u64> = rows.chain(checked.copied()).collect();
         let ids = rows.iter().filter_map(|row| Id::new(row.to_string()).ok());
         let entities = ids.map(|eid| Entity {
             etype: etype.clone(),

@@ -8,8 +8,9 @@
 -- of entries that the stream of changes retains ('' without one); of each entity the row, length and minimum length of the counters, its
 -- type and ID, the entry of the log by which the credit of its author follows ('' without one; an entry that ends with `[` lacks the
 -- changes), the number of metrics, and of each idx, name, whether it has counts by day (1 or 0), the row of the total then ('' if it is
--- in a Hash), whether it has facts, and the source then. Reply: of each metric the counter before, what it must be, the largest
--- difference of its numbers, and what was found (drift.lua).
+-- in a Hash), whether it has facts, and the source then. Reply: of each entity 1 if the table of its counters exists, 2 if the
+-- correction has created it, or 0, and of each metric the counter before, what it must be, the largest difference of its numbers, and what
+-- was found (drift.lua).
 --
 -- requires: HGET {position} 0
 -- requires: XADD {log} 0-* f v
@@ -78,7 +79,9 @@ local function read_entity()
   cursor.key = cursor.key + 1
   entity.len, entity.min_len = next_argument(cursor), tonumber(next_argument(cursor))
   entity.etype, entity.eid, entity.entry = next_argument(cursor), next_argument(cursor), next_argument(cursor)
-  entity.is_usable = not counter_mismatch(entity.key, entity.row, entity.min_len)
+  local mismatch, size = counter_mismatch(entity.key, entity.row, entity.min_len)
+  entity.is_usable = not mismatch
+  entity.has_table = entity.row ~= '' and (size or 0) > 0
   for m = 1, next_argument(cursor) do
     local metric = read_metric(entity)
     entity.metrics[m] = metric
@@ -168,6 +171,8 @@ while cursor.at <= #ARGV do
   if entity.is_corrected then
     correct_entity(entity)
   end
+  local creates_table = entity.row ~= '' and not entity.has_table and entity.is_changed
+  reply[#reply + 1] = entity.has_table and 1 or creates_table and 2 or 0
   for _, metric in ipairs(entity.metrics) do
     if mode ~= 'report' and metric.found ~= UNCHECKED then
       note_drift(drift, entity.etype .. ':' .. entity.eid .. ':' .. metric.name, metric.above, round)

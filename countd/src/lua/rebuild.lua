@@ -3,15 +3,16 @@
 -- KEYS and ARGV: those of `compare` (expected.lua), then KEYS: the lock, the audit and, if changes are announced, their stream; ARGV: the
 -- token of the lock, the entry whose commit credits the author ('' if no field feeds the author; to a journal entry, which ends with `[`,
 -- the script adds the changes), the maximum length of the audit, the number of entries that the stream of changes retains,
--- the content of its new entry ('' without the stream), the beginning of an entry that checks counters, then fields and values of the
--- entries of the audit. Reply: the number of corrected fields, or -1 if another process has the lock; 1 if a whole table was lost, plus 2
--- if facts need a recount (recount.lua); and the values of the fields; or the error of a key of another type.
+-- the content of its new entry ('' without the stream), the beginning of an entry that checks counters, 1 if the caller has recorded that
+-- the table is lost or 0, then fields and values of the entries of the audit. Reply: the number of corrected fields, -1 if another process
+-- has the lock, or -2 if the table is lost and that is not recorded; 1 if a whole table was lost, plus 2 if facts need a recount
+-- (recount.lua); and the values of the fields; or the error of a key of another type.
 local LOCK_MS = 5000
 local cursor = { key = 1, at = 1 }
 local state = compare(cursor)
 local lock, audit_key, changes_key = unpack(KEYS, cursor.key, cursor.key + 2)
-local token, entry, retain, retain_changes, change, check = unpack(ARGV, cursor.at, cursor.at + 5)
-local details = { unpack(ARGV, cursor.at + 6) }
+local token, entry, retain, retain_changes, change, check, is_recorded = unpack(ARGV, cursor.at, cursor.at + 6)
+local details = { unpack(ARGV, cursor.at + 7) }
 
 -- The number of wrong fields, whether the credit of the author follows, idx and delta of each increment, and the changes of the journal.
 local wrong, follows, deltas, changes = 0, false, {}, {}
@@ -92,6 +93,10 @@ if state.is_refused then
 end
 if not state.damage and wrong == 0 then
   return { 0, recount, unpack(shown(state)) }
+end
+-- The record is in another slot. Without it, nothing would tell that the table, which would exist then, has lost its other rows.
+if state.is_table_lost and is_recorded == '0' then
+  return { -2, recount, unpack(shown(state)) }
 end
 counter_require_permission(state.key, state.row)
 audit_require_permission(audit_key, retain)

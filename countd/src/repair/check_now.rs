@@ -91,6 +91,26 @@ pub struct Found {
     pub outcome: Outcome,
 }
 
+/// The table of the counters of an entity, when they were compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CheckedTable {
+    /// It existed.
+    Exists,
+    /// It did not exist, and the correction has created it.
+    Created,
+    /// It does not exist, or the counters are in an object.
+    None,
+}
+
+/// What a check has found of an entity.
+#[derive(Clone, Debug)]
+pub struct FoundOfEntity {
+    /// The table of the counters.
+    pub table: CheckedTable,
+    /// What was found of each counter, in order.
+    pub counters: Vec<Found>,
+}
+
 /// The outcome of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
@@ -135,7 +155,8 @@ pub fn record_found(source: &str, found: Found) {
     record_difference(source, found.difference, found.outcome);
 }
 
-/// Compares the counters of entities with their facts, totals and days. Returns what was found of each counter, in order.
+/// Compares the counters of entities with their facts, totals and days. Returns what was found of each entity, in order. The entities of a
+/// partition are compared in this order.
 ///
 /// # Errors
 /// The store is unavailable. Some counters may have been corrected.
@@ -144,13 +165,17 @@ pub async fn check_now(
     config: &Config,
     settings: CheckNow<'_>,
     checks: &[CounterCheck],
-) -> Result<Vec<Vec<Found>>, StoreError> {
+) -> Result<Vec<FoundOfEntity>, StoreError> {
     let mut by_partition: BTreeMap<Partition, Vec<usize>> = BTreeMap::new();
     for (index, check) in checks.iter().enumerate() {
         let partition = store.keys().of_entity(&check.entity);
         by_partition.entry(partition).or_default().push(index);
     }
-    let mut found = vec![Vec::new(); checks.len()];
+    let nothing = FoundOfEntity {
+        table: CheckedTable::None,
+        counters: Vec::new(),
+    };
+    let mut found = vec![nothing; checks.len()];
     for (partition, indexes) in by_partition {
         let mut costs = Costs::default();
         for at in &indexes {
@@ -175,17 +200,23 @@ pub async fn check_now(
             };
             let numbers = Vec::<u64>::from_redis_value(reply?)
                 .map_err(|error| StoreError::Unexpected(format!("compared counters: {error}")))?;
-            let mut numbers = numbers.chunks_exact(4);
+            let mut numbers = numbers.into_iter();
             for at in indexes {
-                let of_entity = numbers.by_ref().take(checks[*at].counters.len());
-                found[*at] = of_entity
-                    .map(|found| Found {
-                        before: found[0],
-                        expected: found[1],
-                        difference: found[2],
-                        outcome: Outcome::of_code(found[3]),
-                    })
-                    .collect();
+                let table = match numbers.next() {
+                    Some(1) => CheckedTable::Exists,
+                    Some(2) => CheckedTable::Created,
+                    _ => CheckedTable::None,
+                };
+                let of_entity = numbers.by_ref().take(4 * checks[*at].counters.len());
+                let of_entity: Vec<u64> = of_entity.collect();
+                let counters = of_entity.chunks_exact(4).map(|found| Found {
+                    before: found[0],
+                    expected: found[1],
+                    difference: found[2],
+                    outcome: Outcome::of_code(found[3]),
+                });
+                let counters = counters.collect();
+                found[*at] = FoundOfEntity { table, counters };
             }
         }
     }

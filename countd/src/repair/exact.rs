@@ -5,7 +5,7 @@
 
 use super::append::{CheckRequest, append_checks};
 use super::check_now::{
-    CheckNow, CheckedCounter, CounterCheck, Found, Outcome, check_now, record_found,
+    CheckNow, CheckedCounter, CheckedTable, CounterCheck, Found, Outcome, check_now, record_found,
 };
 use super::plan::{Planner, TypePlan};
 use crate::domain::error::StoreError;
@@ -35,6 +35,8 @@ pub struct CheckSettings {
 pub struct ExactChecks {
     /// What was found of the counters that were compared in this step.
     pub found: Vec<(Name, Found)>,
+    /// The tables of the entities of which counters were compared in this step, in the order of the comparisons of each table.
+    pub tables: Vec<(Entity, CheckedTable)>,
     /// The entities of which no counter could be compared.
     pub damaged: Vec<Entity>,
     /// The last check that was appended to each log.
@@ -132,7 +134,9 @@ pub async fn check_exactly(
         trace_id: "-",
     };
     let found = check_now(store, &catalog.config, how, &now).await?;
-    for (check, found) in now.iter().zip(found) {
+    for (check, of_entity) in now.iter().zip(found) {
+        let found = of_entity.counters;
+        checks.tables.push((check.entity.clone(), of_entity.table));
         if found.iter().all(|of| of.outcome == Outcome::Unchecked) {
             checks.damaged.push(check.entity.clone());
         }

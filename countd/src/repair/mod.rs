@@ -25,8 +25,8 @@ mod zeros;
 
 pub use append::{AppendedChecks, CheckRequest, append_checks, append_permissions};
 pub use check_now::{
-    CheckNow, CheckedCounter, CounterCheck, Found, Outcome, check_now, check_now_permissions,
-    record_difference, record_found,
+    CheckNow, CheckedCounter, CheckedTable, CounterCheck, Found, FoundOfEntity, Outcome, check_now,
+    check_now_permissions, record_difference, record_found,
 };
 pub use cost::{COST_PERMISSIONS, Costs, DAY_COST_PERMISSIONS};
 pub use exact::{CheckSettings, ExactChecks, check_exactly, planned};

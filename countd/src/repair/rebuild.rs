@@ -26,6 +26,8 @@ const PERMISSIONS: &[&str] = &["EXISTS {facts}", "EXISTS {day_counts}"];
 
 /// The interval at which a lock of another process is checked.
 const POLL: Duration = Duration::from_millis(20);
+/// The reply of a rebuild that has changed nothing because it has to be recorded first that the table is lost.
+const UNRECORDED: i64 = -2;
 /// The maximum number of keys of an `EXISTS`.
 const MAX_KEYS: usize = 2_000;
 
@@ -238,13 +240,16 @@ impl Shared {
     async fn rebuild(&self, entity: &Entity, trace_id: &str) -> Result<Option<Rebuilt>, Problem> {
         let partition = self.home(entity);
         let until = Instant::now() + self.catalog.config.rebuild.wait();
+        let mut is_recorded = false;
         loop {
             // Until the call ends, a process with other settings waits.
             let held = self.store.hold_layout().await;
             let Some(comparison) = self.comparison(entity).await? else {
                 return Ok(None);
             };
-            let call = self.rebuild_call(entity, &comparison, trace_id);
+            // Tables of users are not rebuilt as a whole.
+            let records = comparison.schema.as_ref().filter(|_| !is_recorded);
+            let call = self.rebuild_call(entity, &comparison, records.is_none(), trace_id);
             let reply = match call.send(&self.store).await {
                 // A rejected append has no effect.
                 Err(error) if rejected_by_foreign_last_id(&error) => {
@@ -256,13 +261,16 @@ impl Shared {
             drop(held);
             let (wrong, flags, mut values) = decode(reply)?;
             let (is_table_lost, mut is_large) = (flags & 1 != 0, flags & 2 != 0);
+            // If the process ends before the rebuild, the table is missing or recorded. The record may be on a node that is unavailable.
+            if let (UNRECORDED, Some(schema)) = (wrong, records) {
+                let table = LostTable::of(&self.store, schema, entity);
+                record_lost(&self.store, [&table]).await?;
+                is_recorded = true;
+                continue;
+            }
             if wrong < 0 && Instant::now() < until {
                 tokio::time::sleep(POLL).await;
                 continue;
-            }
-            if let (true, Some(schema)) = (is_table_lost, &comparison.schema) {
-                let table = LostTable::of(&self.store, schema, entity);
-                record_lost(&self.store, [&table]).await?;
             }
             if wrong > 0 || is_table_lost {
                 let Entity { etype, eid } = entity;
@@ -302,7 +310,8 @@ impl Shared {
     }
 }
 
-/// The number of wrong fields (-1 if another process has the lock), the flags of the reply (rebuild.lua), and the values of the fields.
+/// The number of wrong fields (-1 if another process has the lock, or [`UNRECORDED`]), the flags of the reply (rebuild.lua), and the values of
+/// the fields.
 fn decode(reply: Value) -> Result<(i64, i64, Vec<u64>), StoreError> {
     let unexpected = || StoreError::Unexpected("a rebuild".to_owned());
     let Value::Array(mut replies) = reply else {

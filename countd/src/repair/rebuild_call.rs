@@ -47,10 +47,12 @@ impl Shared {
         call
     }
 
+    /// The call that rebuilds. `is_recorded`: the table is recorded as lost, or need not be. Otherwise a lost table stays as it is.
     pub(super) fn rebuild_call(
         &self,
         entity: &Entity,
         of: &Comparison,
+        is_recorded: bool,
         trace_id: &str,
     ) -> RedisCall {
         let keys = self.store.keys();
@@ -87,6 +89,7 @@ impl Shared {
             .arg(self.catalog.config.audit.retain_per_stream(keys));
         call.cmd.arg(changes.retain_per_stream(keys)).arg(content);
         call.cmd.arg(check_entry(entity, trace_id));
+        call.cmd.arg(u8::from(is_recorded));
         let (row, ts) = (of.counters.at.row(), now_ms().to_string());
         let row = row.map(|row| row.to_string());
         let details = [

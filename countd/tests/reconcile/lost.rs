@@ -1,6 +1,6 @@
 //! Tables and objects that are deleted, or replaced by another type, while events are counted.
 
-use super::setup::{LIKE, PARTITIONS, audit, config};
+use super::setup::{LIKE, PARTITIONS, audit, config, log_length};
 use crate::support::invariants::assert_invariants;
 use crate::support::stores::{TestStore, for_each_store, module};
 use crate::support::workload::Random;
@@ -33,6 +33,8 @@ mod of_tables {
     for_each_store! {
         [module cluster]
         a_deleted_table_is_rebuilt_before_events_are_added
+        a_read_creates_a_lost_table_only_after_it_is_recorded
+        a_check_does_not_create_a_lost_table_before_it_is_recorded
         a_deleted_table_under_load_loses_nothing
     }
 }
@@ -56,6 +58,15 @@ fn tables(store: &TestStore) -> BTreeSet<String> {
     (1..=NOTES)
         .map(|eid| store.counters("v1", &format!("note:{eid}"), PARTITIONS))
         .collect()
+}
+
+/// The table of note 1, and the other notes with rows in it.
+fn first_table(store: &TestStore, notes: u64) -> (String, Vec<u64>) {
+    let table_of = |eid: u64| store.counters("v1", &format!("note:{eid}"), PARTITIONS);
+    let table = table_of(1);
+    let others: Vec<u64> = (2..=notes).filter(|eid| table_of(*eid) == table).collect();
+    assert!(others.len() >= 2, "{others:?}");
+    (table, others)
 }
 
 /// The stored likes of a note in a table. A request would rebuild them.
@@ -103,6 +114,62 @@ fn a_deleted_table_is_rebuilt_before_events_are_added(store: TestStore) {
     assert!(audit(&store).iter().all(|one| one["source"] == "rebuild"));
     assert!(metric(&api, "countd_lost_tables_total") > 0);
     assert_invariants(&store.server, &config("batched", NO_CORRECTIONS));
+}
+
+/// The record can be on another node than the table, which is unavailable.
+fn a_read_creates_a_lost_table_only_after_it_is_recorded(store: TestStore) {
+    let config = &config("batched", NO_CORRECTIONS);
+    let countd = Countd::start(&store.server, config);
+    let api = countd.api();
+    fill(&store, &api);
+    let (table, others) = first_table(&store, NOTES);
+    let mut client = store.server.client();
+    // Nothing can be recorded.
+    client.ok("SET countd:lost-tables x");
+    client.ok(&format!("DEL {table}"));
+    let counts = api.counts(1);
+    assert_eq!(counts["like"], USERS);
+    assert_eq!(counts["fav"], USERS);
+    let exists = client.ok(&format!("EXISTS {table}"));
+    assert_eq!(reply::int(exists), 0, "its other rows would be missing");
+    client.ok("DEL countd:lost-tables");
+    like(&api, others[0], 9);
+    wait_until_drained(&store.server, PARTITIONS);
+    wait_until_repaired(&store);
+    assert_eq!(stored_likes(&store, others[0]), (USERS + 1) as i64);
+    assert_eq!(stored_likes(&store, others[1]), USERS as i64);
+    assert_invariants(&store.server, config);
+}
+
+/// The consumer reaches a check of a row, and its batch adds nothing to the table.
+fn a_check_does_not_create_a_lost_table_before_it_is_recorded(store: TestStore) {
+    let config = &config("batched", NO_CORRECTIONS);
+    let mut countd = Countd::start(&store.server, config);
+    fill(&store, &countd.api());
+    countd.stop();
+    let command = "serve";
+    let serve = Countd::with(&store.server, &Settings { command, config });
+    let api = serve.api();
+    let (table, others) = first_table(&store, NOTES);
+    let mut client = store.server.client();
+    // An event waits in the log, so the read appends a check of the likes. The table is not lost yet.
+    api.act("fav", on_note(1, 9));
+    client.ok(&format!("CTAB.DEL {table} 1"));
+    let before = log_length(&store, "note:1");
+    assert_eq!(api.counts(1)["like"], USERS);
+    assert!(log_length(&store, "note:1") > before);
+    client.ok(&format!("DEL {table}"));
+    let command = "consume";
+    let _consumer = Countd::with(&store.server, &Settings { command, config });
+    wait_until_drained(&store.server, PARTITIONS);
+    wait_until_repaired(&store);
+    for eid in others {
+        assert_eq!(stored_likes(&store, eid), USERS as i64, "{eid}");
+    }
+    let counts = api.counts(1);
+    assert_eq!(counts["like"], USERS);
+    assert_eq!(counts["fav"], USERS + 1);
+    assert_invariants(&store.server, config);
 }
 
 fn a_deleted_table_under_load_loses_nothing(store: TestStore) {
@@ -215,7 +282,7 @@ fn a_table_that_lost_most_rows_between_rounds_is_rebuilt() {
     let countd = Countd::start(&store.server, &config("batched", settings));
     let api = countd.api();
     fill(&store, &api);
-    let table = store.counters("v1", "note:1", PARTITIONS);
+    let (table, notes) = first_table(&store, NOTES);
     let rows = || {
         let partition = TestStore::partition("note:1", PARTITIONS);
         let field = format!("rows:v1:note:{partition}");
@@ -227,11 +294,6 @@ fn a_table_that_lost_most_rows_between_rounds_is_rebuilt() {
         let rows = saved.trim_matches('"').rsplit('/').next();
         rows.and_then(|rows| rows.parse::<u64>().ok())
     };
-    let notes = (1..=NOTES).filter(|eid| {
-        store.counters("v1", &format!("note:{eid}"), PARTITIONS) == table && *eid != 1
-    });
-    let notes: Vec<u64> = notes.collect();
-    assert!(notes.len() >= 2, "{notes:?}");
     let all = notes.len() as u64 + 1;
     wait_until("a round has counted the rows", || rows() == Some(all));
     let script =
@@ -243,4 +305,35 @@ fn a_table_that_lost_most_rows_between_rounds_is_rebuilt() {
             .all(|eid| stored_likes(&store, *eid) == USERS as i64)
     });
     assert_invariants(&store.server, &config("batched", settings));
+}
+
+/// The table is deleted again when some of its rows are rebuilt, and the rebuild of the next ones creates it.
+#[test]
+fn a_table_that_is_lost_again_while_it_is_rebuilt_is_rebuilt_again() {
+    // Two pages of keys, with a pause of two seconds after each.
+    const MANY: u64 = 700;
+    let store = module();
+    let settings = &config(
+        "batched",
+        &format!("{NO_CORRECTIONS}\nentities_per_second = 250"),
+    );
+    let countd = Countd::start(&store.server, settings);
+    let api = countd.api();
+    for eid in 1..=MANY {
+        api.act("fav", on_note(eid, 1));
+    }
+    wait_until_drained(&store.server, PARTITIONS);
+    let (table, others) = first_table(&store, MANY);
+    let mut client = store.server.client();
+    client.ok(&format!("DEL {table}"));
+    assert_eq!(api.counts(1)["fav"], 1);
+    let rows = || reply::int(store.server.client().ok(&format!("CTAB.CARD {table}")));
+    wait_until("the rows of the first page are rebuilt", || rows() > 1);
+    client.ok(&format!("DEL {table}"));
+    wait_until_repaired(&store);
+    // If the test was too slow, the rebuild had ended.
+    assert_eq!(api.counts(1)["fav"], 1);
+    wait_until_repaired(&store);
+    assert_eq!(rows(), others.len() as i64 + 1);
+    assert_invariants(&store.server, settings);
 }

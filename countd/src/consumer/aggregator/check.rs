@@ -100,6 +100,9 @@ fn add_counter(
         days,
         ..item(name, prefix)
     };
+    if item.expected > 0 && item.mode != CheckMode::Report {
+        increments.check_row(field, entity, partition);
+    }
     increments.batch.checks.add(layout.0, counter, item);
     Some(())
 }

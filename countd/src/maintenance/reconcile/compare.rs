@@ -12,7 +12,9 @@ use crate::maintenance::report::Report;
 use crate::query::fields::{CountersToRead, read_fields, read_page};
 use crate::redis::call::RedisCall;
 use crate::redis::day::DayNumbers;
-use crate::repair::{CheckSettings, Found, Planner, Rebuilder, check_exactly, planned};
+use crate::repair::{
+    CheckSettings, CheckedTable, Found, Planner, Rebuilder, check_exactly, planned,
+};
 use redis::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -148,7 +150,8 @@ impl Comparer {
             }
         }
         self.rebuild(damaged).await;
-        self.check(&suspects).await
+        self.check(&suspects).await?;
+        Ok(())
     }
 
     /// The entities of a page of keys that have to be compared: those with an object, and those whose counters are all 0 or cannot be read.
@@ -174,11 +177,15 @@ impl Comparer {
         Ok(entities)
     }
 
-    /// Compares entities exactly. Counters that the consumer changes are compared when it reaches the entries that this appends.
+    /// Compares entities exactly. Counters that the consumer changes are compared when it reaches the entries that this appends. Returns the
+    /// tables of the other ones, in the order of the comparisons.
     ///
     /// # Errors
     /// The store is unavailable, or a log rejects the entries.
-    pub async fn check(&mut self, entities: &[Entity]) -> Result<(), StoreError> {
+    pub async fn check(
+        &mut self,
+        entities: &[Entity],
+    ) -> Result<Vec<(Entity, CheckedTable)>, StoreError> {
         let Context { store, catalog } = &self.context;
         let context = (store, catalog);
         let checks = check_exactly(context, &mut self.planner, &self.settings, entities).await?;
@@ -188,7 +195,7 @@ impl Comparer {
         self.appended.extend(checks.appended);
         self.waiting.extend(checks.waiting);
         self.rebuild(&checks.damaged).await;
-        Ok(())
+        Ok(checks.tables)
     }
 
     /// Whether the sums of the days of an entity are compared in this sweep, which costs more than comparing the total.

@@ -8,14 +8,15 @@ use crate::domain::event::CheckMode;
 use crate::domain::ids::{Entity, Name};
 use crate::domain::keys::Partition;
 use crate::maintenance::pace::Pace;
-use crate::repair::{CheckSettings, LostTable, forget_lost, lost_tables, settle};
+use crate::repair::{CheckSettings, CheckedTable, LostTable, forget_lost, lost_tables, settle};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// What the audit names as the source of corrections.
 const SOURCE: &str = "rebuild";
 
-/// Rebuilds the rows of the lost tables of partitions, if there are any. If it is interrupted, it begins again.
+/// Rebuilds the rows of the lost tables of partitions, if there are any. If it is interrupted, or a table is lost again meanwhile, the next
+/// call begins again.
 pub(super) async fn rebuild_lost(
     context: &Context,
     partitions: &[Partition],
@@ -54,26 +55,36 @@ pub(super) async fn rebuild_lost(
         let Some(lost) = of_nodes.get(&node) else {
             continue;
         };
-        let tables: BTreeSet<(&Name, Partition)> = lost
-            .iter()
-            .map(|(table, _)| (&table.etype, table.partition))
-            .collect();
+        let name_of = |table: &LostTable| (table.etype.clone(), table.partition);
+        let tables: BTreeSet<(Name, Partition)> =
+            lost.iter().map(|(table, _)| name_of(table)).collect();
+        // A table that is created after one of its rows was compared has lost that row again.
+        let (mut existing, mut lost_again) = (BTreeSet::new(), BTreeSet::new());
         // The cursor is not saved, so the number does not matter.
         let mut sweep = KeySweep::new(context, server, 0).await?;
         loop {
             let page = sweep.next(PAGE).await?;
             let mut entities = [page.with_object, page.others].concat();
-            entities.retain(|entity: &Entity| {
-                tables.contains(&(&entity.etype, store.keys().of_entity(entity)))
-            });
-            comparer.check(&entities).await?;
+            let table_of = |entity: &Entity| (entity.etype.clone(), store.keys().of_entity(entity));
+            entities.retain(|entity| tables.contains(&table_of(entity)));
+            for (entity, table) in comparer.check(&entities).await? {
+                let is_known = match table {
+                    CheckedTable::None => continue,
+                    _ => !existing.insert(table_of(&entity)),
+                };
+                if is_known && table == CheckedTable::Created {
+                    lost_again.insert(table_of(&entity));
+                }
+            }
             pace.add(PAGE).await;
             if page.is_last {
                 break;
             }
         }
-        forget_lost(store, lost).await?;
-        tracing::info!(tables = lost.len(), "rows of lost tables were rebuilt");
+        let is_rebuilt = |(table, _): &&(LostTable, String)| !lost_again.contains(&name_of(table));
+        let rebuilt: Vec<(LostTable, String)> = lost.iter().filter(is_rebuilt).cloned().collect();
+        forget_lost(store, &rebuilt).await?;
+        tracing::info!(tables = rebuilt.len(), "rows of lost tables were rebuilt");
     }
     Ok(())
 }
