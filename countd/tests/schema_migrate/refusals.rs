@@ -2,7 +2,10 @@
 
 use super::setup::{CONFIG, PARTITIONS, arguments, assert_refused, migrate, set_schemas};
 use crate::support::stores::module;
-use crate::support::{Countd, Settings, on_note, printed, run, wait_until_drained};
+use crate::support::workload::DAILY;
+use crate::support::{
+    Countd, Settings, on_note, printed, run, wait_until_days_are_kept, wait_until_drained,
+};
 use countint_tests::{Server, reply};
 
 /// Runs `countd schema migrate` with these words.
@@ -32,6 +35,7 @@ fn reads_do_not_switch_if_a_counter_differs_from_what_it_counts() {
         api.act("like", on_note(note, 1));
     }
     wait_until_drained(server, PARTITIONS);
+    wait_until_days_are_kept(std::slice::from_ref(server), DAILY.len());
     migrate(server, &[]);
     let table = store.table("v1", "note:7", PARTITIONS);
     server.client().ok(&format!("CTAB.INCRBY {table} 7 1 1"));
@@ -48,6 +52,25 @@ fn reads_do_not_switch_if_a_counter_differs_from_what_it_counts() {
     // Fewer reads of the new schema need no comparison.
     migrate(server, &["--percent", "5"]);
     migrate(server, &["--rollback"]);
+}
+
+/// Comparisons leave out counters whose total and days are behind them.
+#[test]
+fn reads_do_not_switch_while_counts_of_before_days_are_recorded() {
+    let server = Server::start();
+    set_schemas(&server);
+    let (command, config): (_, &str) = ("all", &CONFIG);
+    let mut countd = Countd::with(&server, &Settings { command, config });
+    wait_until_days_are_kept(std::slice::from_ref(&server), DAILY.len());
+    migrate(&server, &[]);
+    // A consumer would record them at once.
+    countd.stop();
+    server
+        .client()
+        .ok("HSET countd:days-init like 2026-11-30/filling");
+    let reason = "what like has counted before its counts by day were kept is still being recorded";
+    assert_refused(&server, &["--percent", "10"], reason);
+    assert!(migrate(&server, &["--status"]).contains("read-new, reads of 0 %"));
 }
 
 #[test]

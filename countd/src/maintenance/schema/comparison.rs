@@ -3,9 +3,11 @@
 use super::error::SchemaMigrationError;
 use super::migration::SchemaMigration;
 use super::plan;
+use crate::domain::config::Metric;
 use crate::domain::event::CheckMode;
 use crate::domain::ids::Name;
 use crate::maintenance::reconcile::{Context, Scope, reconcile};
+use crate::redis::day_states::complete_days;
 use crate::storage::catalog::Catalog;
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,6 +27,13 @@ impl SchemaMigration<'_> {
         let types = plan::types_of(&self.context.catalog.config, columns);
         let scope = Scope::Sample(types, self.sample);
         for attempt in 1.. {
+            if let Some(metric) = self.without_days(&scope).await? {
+                if attempt == ATTEMPTS {
+                    return Err(SchemaMigrationError::DaysIncomplete(metric));
+                }
+                tokio::time::sleep(PAUSE).await;
+                continue;
+            }
             let (compared, unchecked, differing) = self.compare(&scope, CheckMode::Report).await?;
             match (unchecked, differing) {
                 (0, 0) => break,
@@ -42,6 +51,19 @@ impl SchemaMigration<'_> {
             }
         }
         Ok(())
+    }
+
+    /// A metric of these types with counts by day whose counts of before are not all recorded. Comparisons leave its counters out.
+    async fn without_days(&self, scope: &Scope) -> Result<Option<Name>, SchemaMigrationError> {
+        let complete = complete_days(&self.context.store).await?;
+        let config = &self.context.catalog.config;
+        let applies = |metric: &Metric| {
+            let mut types = config.entities.keys().filter(|etype| scope.has_type(etype));
+            types.any(|etype| metric.applies_to(etype))
+        };
+        let mut daily = config.metrics.daily();
+        let found = daily.find(|(name, metric)| applies(metric) && !complete.contains(*name));
+        Ok(found.map(|(name, _)| name.clone()))
     }
 
     /// Compares counters with their facts. Returns how many were compared, how many could not be, and how many differ still.

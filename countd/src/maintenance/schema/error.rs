@@ -32,6 +32,11 @@ pub enum SchemaMigrationError {
         "{0} counters could not be compared, so reads do not switch: their keys have a wrong type, or processes have other settings; `countd reconcile` lists them by metric"
     )]
     NotCompared(u64),
+    /// What a metric has counted before its days were kept is still being recorded, so its counters cannot be compared.
+    #[error(
+        "what {0} has counted before its counts by day were kept is still being recorded, so its counters cannot be compared and reads do not switch: run the command again when the consumers have recorded it"
+    )]
+    DaysIncomplete(Name),
     /// A process is too old, another migration is running, or the lock was lost.
     #[error(transparent)]
     Migration(#[from] MigrationError),
