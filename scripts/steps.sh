@@ -7,6 +7,7 @@ NOT_RUN=
 RETRY=          # yes: failed tests run a second time, one by one
 MINUTES=        # after this time, tests are stopped
 FAILURES=()     # files with the output of failed tests
+REPEATED=()     # those of tests that passed only when repeated
 
 # step NAME COMMAND [ARG ...]: runs a command and records its result.
 step() {
@@ -102,7 +103,12 @@ cargo_test() {
         for name in "${names[@]}"; do again "$log" "$name" "$@" | tee -a "$log.again" || status=1; done
         # A name that no binary knows runs nothing.
         ((status != 0)) || (($(passed_tests "$log.again") >= ${#names[@]})) || status=1
-        if ((status == 0)); then SUMMARY+=("passed only when repeated: ${names[*]}"); else FAILURES+=("$log.again"); fi
+        if ((status == 0)); then
+            SUMMARY+=("passed only when repeated: ${names[*]}")
+            REPEATED+=("$log")
+        else
+            FAILURES+=("$log.again")
+        fi
     fi
     ((status == 0)) || FAILURES+=("$log")
     return "$status"
@@ -140,14 +146,20 @@ end_lane() {
     rm -rf "$LANE_DIR"
 }
 
-# Prints the summary, and ends the script.
-finish() {
+# print_failures TITLE LOG ...: the failed tests of each log, and what they printed.
+print_failures() {
     local log
-    for log in "${FAILURES[@]}"; do
-        printf '\n==== Failed tests\n'
+    for log in "${@:2}"; do
+        printf '\n==== %s\n' "$1"
         failed_tests "$log"
         failed_outputs "$log"
     done
+}
+
+# Prints the summary, and ends the script.
+finish() {
+    print_failures "Tests that passed only when repeated" "${REPEATED[@]}"
+    print_failures "Failed tests" "${FAILURES[@]}"
     printf '\n==== Summary (%d:%02d minutes)\n' $((SECONDS / 60)) $((SECONDS % 60))
     printf '%s\n' "${SUMMARY[@]}"
     [[ -z $FAILED ]] || exit 1

@@ -1,4 +1,4 @@
-//! Scenarios on one cluster of three real brokers: those of the mock cluster, those with Admin API requests that the mock does not implement
+//! Scenarios on clusters of three real brokers: those of the mock cluster, those with Admin API requests that the mock does not implement
 //! (DeleteRecords, DeleteGroups, DeleteTopics, CreatePartitions, AlterConfigs), and one in which brokers are killed.
 
 use super::{Setup, TOPIC_PARTITIONS};
@@ -10,8 +10,9 @@ use std::time::Instant;
 /// The name, lines of the section `[kafka]`, and the scenario.
 type Scenario<'b> = (&'static str, &'static str, fn(Setup<&'b Brokers>));
 
+/// Processes, Redis and offsets.
 #[rustfmt::skip]
-fn scenarios<'b>() -> [Scenario<'b>; 22] {
+fn of_processes<'b>() -> [Scenario<'b>; 11] {
     [
         ("consumers are killed", "", consumers::consumers_are_killed),
         ("consumers join and leave", "", consumers::consumers_join_and_leave),
@@ -24,6 +25,13 @@ fn scenarios<'b>() -> [Scenario<'b>; 22] {
         ("Redis is killed", "", redis::redis_is_killed),
         ("Redis loses its last second", "", last_second::the_last_second_is_lost),
         ("an entity is split", splits::SETTINGS, splits::an_entity_is_split),
+    ]
+}
+
+/// Records that are removed, and topics that are changed.
+#[rustfmt::skip]
+fn of_topics<'b>() -> [Scenario<'b>; 11] {
+    [
         ("uncounted records are removed", "", retention::uncounted_records_are_removed),
         ("uncounted records are removed under a process", "", retention::uncounted_records_are_removed_under_a_process),
         ("retention removes records under a process", "", retention::retention_removes_records_under_a_process),
@@ -38,27 +46,41 @@ fn scenarios<'b>() -> [Scenario<'b>; 22] {
     ]
 }
 
-/// Each scenario has its own Redis and its own topic.
 #[test]
 #[ignore = "needs real brokers: scripts/test-kafka"]
 fn records_count_once_on_three_brokers() {
     let brokers = Brokers::start(3, TOPIC_PARTITIONS);
-    let wanted = std::env::var("COUNTINT_SCENARIO").unwrap_or_default();
-    for (name, settings, scenario) in scenarios() {
-        if !name.contains(&wanted) {
-            continue;
-        }
-        let begun = begin(&brokers, name);
-        scenario(Setup::on(&brokers, module(), settings));
+    run(&brokers, &of_processes());
+    if wanted().is_empty() {
+        let begun = begin(&brokers, "brokers are killed during a split and a merge");
+        let setup = Setup::on(brokers, module(), splits::SETTINGS);
+        splits::brokers_are_killed_during_a_split_and_a_merge(setup);
         eprintln!("{:.1?}", begun.elapsed());
     }
-    if !wanted.is_empty() {
-        return;
+}
+
+#[test]
+#[ignore = "needs real brokers: scripts/test-kafka"]
+fn removed_records_and_changed_topics_are_noticed_on_three_brokers() {
+    let brokers = Brokers::start(3, TOPIC_PARTITIONS);
+    run(&brokers, &of_topics());
+}
+
+/// The part of the names of wanted scenarios: `COUNTINT_SCENARIO`, or nothing for all.
+fn wanted() -> String {
+    std::env::var("COUNTINT_SCENARIO").unwrap_or_default()
+}
+
+/// Runs the wanted scenarios. Each has its own Redis and its own topic.
+fn run<'b>(brokers: &'b Brokers, scenarios: &[Scenario<'b>]) {
+    let wanted = wanted();
+    for (name, settings, scenario) in scenarios {
+        if name.contains(&wanted) {
+            let begun = begin(brokers, name);
+            scenario(Setup::on(brokers, module(), settings));
+            eprintln!("{:.1?}", begun.elapsed());
+        }
     }
-    let begun = begin(&brokers, "brokers are killed during a split and a merge");
-    let setup = Setup::on(brokers, module(), splits::SETTINGS);
-    splits::brokers_are_killed_during_a_split_and_a_merge(setup);
-    eprintln!("{:.1?}", begun.elapsed());
 }
 
 /// Begins a scenario with an empty topic.

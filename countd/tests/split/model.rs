@@ -32,11 +32,12 @@ fn likes_match_the_model_under_splits_and_merges_in_cluster_mode() {
     assert_likes_match_the_model_on(cluster());
 }
 
-/// With the log in streams. Each step takes half a minute: with objects, and without the module, only the first ones are tested.
+/// With the log in streams. Each step takes half a minute: in a cluster, with objects, and without the module, only the first ones are tested.
 fn assert_likes_match_the_model_on(mut store: TestStore) {
-    let steps = match store.has_tables {
-        true => SPLIT_STEPS.len(),
-        false => 1,
+    let steps = match (store.has_tables, store.is_cluster()) {
+        (true, false) => SPLIT_STEPS.len(),
+        (true, true) => 3,
+        (false, _) => 1,
     };
     assert_likes_match_the_model(&mut store, CONFIG, steps);
 }
