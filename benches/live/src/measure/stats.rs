@@ -27,8 +27,8 @@ impl Spread {
         self.quantile(0.75)
     }
 
-    /// The interval in which the median of all possible measurements lies with a confidence of at least 95 %, whatever their distribution, if there are at
-    /// least six: from one order statistic to another, by the normal approximation of the binomial distribution (Conover, *Practical Nonparametric
+    /// The interval in which the median of all possible measurements lies with a confidence of at least 95 %, whatever their distribution, if they are
+    /// independent and at least six: from one order statistic to another, by the normal approximation of the binomial distribution (Conover, *Practical Nonparametric
     /// Statistics*, 3.2).
     pub fn median_interval(&self) -> (f64, f64) {
         let n = self.0.len() as f64;

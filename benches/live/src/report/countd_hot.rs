@@ -89,8 +89,8 @@ pub fn section(results: &[HotRates], detection: &Detection) -> Section {
             "Likes of different users that arrive while another one on the same entity is executed are committed as a group. The counters of a hot \
              entity can be answered from memory. countd, or the bare handler, shares the core of Redis, and the client has the other; nothing consumes the \
              events. The kinds of requests take turns, and ratios are those of a round. The cost of the detection is the CPU time of countd for \
-             `GET /counter` from Redis, in pairs of rounds with `hot.enabled` on and off: of one entity, the median of {} such ratios lies between {} \
-             with a confidence of 95 %, and of a million entities, between {}.\n\n{}",
+             `GET /counter` from Redis, in pairs of rounds with `hot.enabled` on and off: from {} such ratios, the true median of one entity lies between {} \
+             with a confidence of 95 %, and that of a million entities between {}.\n\n{}",
             detection.one.len(),
             interval(&detection.one),
             interval(&detection.many),
