@@ -7,7 +7,7 @@ NOT_RUN=
 RETRY=          # yes: failed tests run a second time, one by one
 MINUTES=        # after this time, tests are stopped
 FAILURES=()     # files with the output of failed tests
-REPEATED=()     # those of tests that passed only when repeated
+REPEATED=()     # files with the output of tests that passed only when repeated
 
 # step NAME COMMAND [ARG ...]: runs a command and records its result.
 step() {

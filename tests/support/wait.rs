@@ -3,7 +3,7 @@
 use crate::env::deadline;
 use std::time::{Duration, Instant};
 
-/// The shortest and longest time between two looks at a condition.
+/// The shortest and the longest polling interval.
 const SHORTEST: Duration = Duration::from_millis(2);
 const LONGEST: Duration = Duration::from_millis(10);
 
@@ -16,7 +16,7 @@ pub fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
     while !condition() {
         let waited = start.elapsed();
         assert!(waited < limit, "gave up waiting until {what}");
-        // Less often in a long wait: the questions of many tests at once would take the processors from what they wait for.
+        // Less often in a long wait: the polls of many tests at once would take the processors from what they wait for.
         std::thread::sleep((waited / 16).clamp(SHORTEST, LONGEST));
     }
 }

@@ -127,7 +127,7 @@ impl TableUpdates {
         self.deltas.get(&(table, id, idx)).copied().unwrap_or(0)
     }
 
-    /// The increments of each table, ordered by table. Then the required tables without increments.
+    /// The increments of each table, ordered by table. Required tables without increments come last.
     pub fn updates(&self, keys: Keys) -> Vec<TableUpdate> {
         let deltas = self.deltas.iter();
         let mut sorted: Vec<_> = deltas.map(|(counter, sum)| (*counter, *sum)).collect();

@@ -6,7 +6,10 @@ use crate::reconcile::setup::PARTITIONS;
 use crate::replay::setup::{config, start, wait_until_archived};
 use crate::schema_migrate::setup;
 use crate::support::stores::{TestStore, module};
-use crate::support::{on_note, run, wait_until_drained};
+use crate::support::workload::DAILY;
+use crate::support::{
+    Countd, Settings, on_note, run, wait_until_days_are_kept, wait_until_drained,
+};
 use countint_tests::env::TempDir;
 use countint_tests::{reply, wait_until};
 use serde_json::{Value as Json, json};
@@ -270,6 +273,9 @@ fn migrations_of_schemas_print_one_report() {
         (&status["migrations"], &status["running"], &status["behind"]),
         (&json!([]), &Json::Null, &json!([]))
     );
+    let (command, config): (_, &str) = ("all", &setup::CONFIG);
+    let _countd = Countd::with(&store.server, &Settings { command, config });
+    wait_until_days_are_kept(std::slice::from_ref(&store.server), DAILY.len());
     let migrated = migrate(&["--percent", "25"]);
     let [migration] = &migrated.report()["migrations"].as_array().expect("a list")[..] else {
         panic!("one migration: {:?}", migrated.output);

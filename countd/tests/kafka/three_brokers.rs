@@ -12,7 +12,7 @@ type Scenario<'b> = (&'static str, &'static str, fn(Setup<&'b Brokers>));
 
 /// Processes, Redis and offsets.
 #[rustfmt::skip]
-fn of_processes<'b>() -> [Scenario<'b>; 11] {
+fn process_scenarios<'b>() -> [Scenario<'b>; 11] {
     [
         ("consumers are killed", "", consumers::consumers_are_killed),
         ("consumers join and leave", "", consumers::consumers_join_and_leave),
@@ -30,7 +30,7 @@ fn of_processes<'b>() -> [Scenario<'b>; 11] {
 
 /// Records that are removed, and topics that are changed.
 #[rustfmt::skip]
-fn of_topics<'b>() -> [Scenario<'b>; 11] {
+fn topic_scenarios<'b>() -> [Scenario<'b>; 11] {
     [
         ("uncounted records are removed", "", retention::uncounted_records_are_removed),
         ("uncounted records are removed under a process", "", retention::uncounted_records_are_removed_under_a_process),
@@ -50,7 +50,7 @@ fn of_topics<'b>() -> [Scenario<'b>; 11] {
 #[ignore = "needs real brokers: scripts/test-kafka"]
 fn records_count_once_on_three_brokers() {
     let brokers = Brokers::start(3, TOPIC_PARTITIONS);
-    run(&brokers, &of_processes());
+    run(&brokers, &process_scenarios());
     if wanted().is_empty() {
         let begun = begin(&brokers, "brokers are killed during a split and a merge");
         let setup = Setup::on(brokers, module(), splits::SETTINGS);
@@ -63,7 +63,7 @@ fn records_count_once_on_three_brokers() {
 #[ignore = "needs real brokers: scripts/test-kafka"]
 fn removed_records_and_changed_topics_are_noticed_on_three_brokers() {
     let brokers = Brokers::start(3, TOPIC_PARTITIONS);
-    run(&brokers, &of_topics());
+    run(&brokers, &topic_scenarios());
 }
 
 /// The part of the names of wanted scenarios: `COUNTINT_SCENARIO`, or nothing for all.

@@ -54,9 +54,9 @@ fn reads_do_not_switch_if_a_counter_differs_from_what_it_counts() {
     migrate(server, &["--rollback"]);
 }
 
-/// Comparisons leave out counters whose total and days are behind them.
+/// Comparisons leave out counters whose totals and days are behind them.
 #[test]
-fn reads_do_not_switch_while_counts_of_before_days_are_recorded() {
+fn reads_do_not_switch_while_counts_by_day_are_not_complete() {
     let server = Server::start();
     set_schemas(&server);
     let (command, config): (_, &str) = ("all", &CONFIG);
@@ -68,7 +68,7 @@ fn reads_do_not_switch_while_counts_of_before_days_are_recorded() {
     server
         .client()
         .ok("HSET countd:days-init like 2026-11-30/filling");
-    let reason = "what like has counted before its counts by day were kept is still being recorded";
+    let reason = "counts by day of like are not complete";
     assert_refused(&server, &["--percent", "10"], reason);
     assert!(migrate(&server, &["--status"]).contains("read-new, reads of 0 %"));
 }

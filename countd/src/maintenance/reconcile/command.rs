@@ -52,7 +52,7 @@ pub enum Scope {
 
 impl Scope {
     /// Whether entities of a type are compared.
-    pub fn has_type(&self, etype: &Name) -> bool {
+    fn has_type(&self, etype: &Name) -> bool {
         match self {
             Scope::All => true,
             Scope::Entity(entity) => entity.etype == *etype,

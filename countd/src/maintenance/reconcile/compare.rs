@@ -178,7 +178,7 @@ impl Comparer {
     }
 
     /// Compares entities exactly. Counters that the consumer changes are compared when it reaches the entries that this appends. Returns the
-    /// tables of the other ones, in the order of the comparisons.
+    /// tables of the counters that were compared here, in the order of the comparisons.
     ///
     /// # Errors
     /// The store is unavailable, or a log rejects the entries.

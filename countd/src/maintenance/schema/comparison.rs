@@ -3,7 +3,6 @@
 use super::error::SchemaMigrationError;
 use super::migration::SchemaMigration;
 use super::plan;
-use crate::domain::config::Metric;
 use crate::domain::event::CheckMode;
 use crate::domain::ids::Name;
 use crate::maintenance::reconcile::{Context, Scope, reconcile};
@@ -16,6 +15,9 @@ use std::time::Duration;
 /// a process with other settings runs, such as one that is about to end.
 const ATTEMPTS: u32 = 5;
 const PAUSE: Duration = Duration::from_secs(2);
+/// How often it is checked whether counts by day are complete, and the time between.
+const DAYS_ATTEMPTS: u32 = 40;
+const DAYS_PAUSE: Duration = Duration::from_millis(250);
 
 impl SchemaMigration<'_> {
     /// Compares the counters of a sample of the entities with what they count.
@@ -25,15 +27,12 @@ impl SchemaMigration<'_> {
     ) -> Result<(), SchemaMigrationError> {
         self.step("comparison");
         let types = plan::types_of(&self.context.catalog.config, columns);
+        let daily = self.context.catalog.config.metrics.daily();
+        let daily = daily.filter(|(_, metric)| types.iter().any(|etype| metric.applies_to(etype)));
+        let daily: Vec<Name> = daily.map(|(name, _)| name.clone()).collect();
+        self.wait_for_days(&daily).await?;
         let scope = Scope::Sample(types, self.sample);
         for attempt in 1.. {
-            if let Some(metric) = self.without_days(&scope).await? {
-                if attempt == ATTEMPTS {
-                    return Err(SchemaMigrationError::DaysIncomplete(metric));
-                }
-                tokio::time::sleep(PAUSE).await;
-                continue;
-            }
             let (compared, unchecked, differing) = self.compare(&scope, CheckMode::Report).await?;
             match (unchecked, differing) {
                 (0, 0) => break,
@@ -53,17 +52,21 @@ impl SchemaMigration<'_> {
         Ok(())
     }
 
-    /// A metric of these types with counts by day whose counts of before are not all recorded. Comparisons leave its counters out.
-    async fn without_days(&self, scope: &Scope) -> Result<Option<Name>, SchemaMigrationError> {
-        let complete = complete_days(&self.context.store).await?;
-        let config = &self.context.catalog.config;
-        let applies = |metric: &Metric| {
-            let mut types = config.entities.keys().filter(|etype| scope.has_type(etype));
-            types.any(|etype| metric.applies_to(etype))
-        };
-        let mut daily = config.metrics.daily();
-        let found = daily.find(|(name, metric)| applies(metric) && !complete.contains(*name));
-        Ok(found.map(|(name, _)| name.clone()))
+    /// Waits until everything that these metrics have counted is known by day, for some seconds: comparisons leave out their counters until
+    /// then.
+    pub(super) async fn wait_for_days(&self, metrics: &[Name]) -> Result<(), SchemaMigrationError> {
+        for attempt in 1.. {
+            let complete = complete_days(&self.context.store).await?;
+            let incomplete = metrics.iter().find(|metric| !complete.contains(*metric));
+            match incomplete {
+                None => break,
+                Some(metric) if attempt == DAYS_ATTEMPTS => {
+                    return Err(SchemaMigrationError::DaysIncomplete(metric.clone()));
+                }
+                Some(_) => tokio::time::sleep(DAYS_PAUSE).await,
+            }
+        }
+        Ok(())
     }
 
     /// Compares counters with their facts. Returns how many were compared, how many could not be, and how many differ still.

@@ -32,9 +32,9 @@ pub enum SchemaMigrationError {
         "{0} counters could not be compared, so reads do not switch: their keys have a wrong type, or processes have other settings; `countd reconcile` lists them by metric"
     )]
     NotCompared(u64),
-    /// What a metric has counted before its days were kept is still being recorded, so its counters cannot be compared.
+    /// Counts by day of a metric are not complete, so its counters cannot be compared.
     #[error(
-        "what {0} has counted before its counts by day were kept is still being recorded, so its counters cannot be compared and reads do not switch: run the command again when the consumers have recorded it"
+        "counts by day of {0} are not complete, so its counters cannot be compared: consumers, all with the same settings, are still recording what it counted before; run this command again later"
     )]
     DaysIncomplete(Name),
     /// A process is too old, another migration is running, or the lock was lost.

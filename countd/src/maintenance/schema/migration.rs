@@ -224,10 +224,13 @@ impl<'a> SchemaMigration<'a> {
             .schema_views(columns)
             .and_then(|views| views.views.get(&self.pair.to));
         let added = view.map(|view| view.added.clone()).unwrap_or_default();
-        if plan::computed(config, &types, &added).is_empty() {
+        let mut computed = plan::computed(config, &types, &added);
+        if computed.is_empty() {
             return Ok(());
         }
+        computed.retain(|name| config.metrics.daily().any(|(daily, _)| daily == name));
         self.step("backfill");
+        self.wait_for_days(&computed).await?;
         self.compare(&Scope::Types(types), CheckMode::Exact).await?;
         Ok(())
     }
