@@ -82,11 +82,14 @@ impl Request {
     }
 }
 
+/// How long a job may take, in seconds: while processes are killed it begins again and again, and beside other tests it gets little of the cores.
+const JOB_LIMIT: u64 = 400;
+
 /// Waits until a job has ended. Fails when it does not.
 fn wait_for_job(api: &Api, started: &str) {
     let job: Json = serde_json::from_str(started).expect("a job");
     let path = format!("/jobs/{}", job["id"].as_str().expect("an ID"));
-    let (mut last, limit) = (String::new(), Instant::now() + deadline(120));
+    let (mut last, limit) = (String::new(), Instant::now() + deadline(JOB_LIMIT));
     while !last.contains(r#""state":"done""#) {
         assert!(Instant::now() < limit, "the job does not end: {last}");
         if let Ok((status, text)) = api.try_get(&path) {
