@@ -25,7 +25,7 @@
 //! | `COUNTINT_DEFRAG` | `yes`: the server must be able to defragment memory, which requires its own jemalloc | unset |
 //! | `COUNTINT_SEED` | the seed of randomised tests, which print it: repeats a run that failed | another one in each run |
 //! | `COUNTINT_ACTIONS` | the number of actions of `kafka::kills` in countd's tests | 200000 |
-//! | `COUNTINT_SCENARIO` | only scenarios of `kafka::three_brokers` with this in their names | all |
+//! | `COUNTINT_SCENARIO` | only scenarios of `kafka::brokers` with this in their names | all |
 //! | `COUNTINT_KAFKA` | the directory with the jars of Kafka, which `scripts/kafka` prints | unset |
 //! | `COUNTINT_KEEP` | keeps the directory of a failed test | unset |
 

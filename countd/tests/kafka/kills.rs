@@ -2,8 +2,8 @@
 //! suspended, in random order. The seed is another one in each run, unless `COUNTINT_SEED` sets it. `COUNTINT_ACTIONS` sets the number of
 //! actions.
 
+use super::brokers::begin;
 use super::model::{assert_matches_workload, produce_reads, settings};
-use super::three_brokers::begin;
 use super::{PARTITIONS, TOPIC_PARTITIONS, start};
 use crate::model::{FEW, FULL, other_fact_stores};
 use crate::support::Countd;

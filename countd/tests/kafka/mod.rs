@@ -1,6 +1,7 @@
 //! Kafka as the log: each record of the topic counts exactly once, whatever the brokers, the committed offsets, the processes and Redis do.
 //! Most tests use librdkafka's mock cluster. Those with real brokers are ignored unless `scripts/test-kafka` runs them.
 
+mod brokers;
 mod check;
 mod clients;
 mod consumers;
@@ -24,7 +25,6 @@ mod script_run;
 mod security;
 mod settings;
 mod splits;
-mod three_brokers;
 mod topics;
 
 use crate::support::kafka::{Cluster, Mock, Record, Topic, config, expected, wait_until_counted};

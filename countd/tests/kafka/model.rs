@@ -1,6 +1,6 @@
 //! Clients act through the API while another client produces into the topic: the counts match the model and the records together.
 
-use super::three_brokers::begin;
+use super::brokers::begin;
 use super::{PARTITIONS, Setup, TOPIC_PARTITIONS, read};
 use crate::model::{FEW, FULL, other_fact_stores};
 use crate::support::invariants::assert_invariants;

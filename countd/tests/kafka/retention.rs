@@ -1,5 +1,5 @@
 //! Records that the topic has removed before they were counted, by Kafka's `DeleteRecords` and by retention, while no process runs and while
-//! one lags. These scenarios need real brokers: see [`three_brokers`](super::three_brokers).
+//! one lags. These scenarios need real brokers: see [`brokers`](super::brokers).
 
 use super::{PARTITIONS, Setup, TOPIC_PARTITIONS, assert_equals_records, read, wait_for_metric};
 use crate::support::kafka::{Brokers, Record, wait_until_counted};

@@ -1,6 +1,6 @@
 //! TLS, SASL, certificates of clients, and ACLs.
 
-use super::three_brokers::begin;
+use super::brokers::begin;
 use super::{PARTITIONS, Setup, TOPIC_PARTITIONS, start};
 use crate::support::certificates::{Authority, Files};
 use crate::support::kafka::{

@@ -1,5 +1,6 @@
 //! Scenarios on clusters of three real brokers: those of the mock cluster, those with Admin API requests that the mock does not implement
-//! (DeleteRecords, DeleteGroups, DeleteTopics, CreatePartitions, AlterConfigs), and one in which brokers are killed.
+//! (DeleteRecords, DeleteGroups, DeleteTopics, CreatePartitions, AlterConfigs), and one in which brokers are killed. They are the longest
+//! tests with real brokers, and begin first, because tests run in the order of their names.
 
 use super::{Setup, TOPIC_PARTITIONS};
 use super::{check, consumers, last_second, offsets, rebuild, redis, retention, splits, topics};
