@@ -68,12 +68,11 @@ pub(super) async fn rebuild_lost(
             let table_of = |entity: &Entity| (entity.etype.clone(), store.keys().of_entity(entity));
             entities.retain(|entity| tables.contains(&table_of(entity)));
             for (entity, table) in comparer.check(&entities).await? {
-                let is_known = match table {
-                    CheckedTable::None => continue,
-                    _ => !existing.insert(table_of(&entity)),
-                };
-                if is_known && table == CheckedTable::Created {
-                    lost_again.insert(table_of(&entity));
+                let of = table_of(&entity);
+                if table == CheckedTable::Created && existing.contains(&of) {
+                    lost_again.insert(of);
+                } else if table != CheckedTable::None {
+                    existing.insert(of);
                 }
             }
             pace.add(PAGE).await;
