@@ -1,7 +1,7 @@
 //! Numbers of facts, which scripts compute (`sources.lua`).
 
 use crate::domain::error::StoreError;
-use crate::domain::keys::{KeyTemplate, TimelineKeys};
+use crate::domain::keys::{BaseKeys, KeyTemplate, TimelineKeys};
 use crate::redis::call::RedisCall;
 use crate::redis::permissions::Permissions;
 use crate::redis::script::{CounterBackend, SOURCES, ScriptTemplate};
@@ -91,9 +91,9 @@ impl CardSource {
         CardSource::new("mixed_ids", vec![key])
     }
 
-    /// The members of the set of a base, unless its entity is being split or merged, as its state says.
-    pub(super) fn base(frozen: String, state: String) -> CardSource {
-        CardSource::new("base", vec![frozen, state])
+    /// The members of the set of a base, unless its facts are being frozen or merged, as its state says.
+    pub(super) fn base(keys: BaseKeys) -> CardSource {
+        CardSource::new("base", vec![keys.frozen, keys.state, keys.whole])
     }
 
     /// The members of Sets.

@@ -113,10 +113,33 @@ impl SplitFacts {
         (usual, self.keys.fenced_facts(metric, base, shard))
     }
 
-    /// Where scripts find the facts of the base of an entity in the phase [`SplitPhase::Split`], to count them.
-    pub fn card_source(&self, metric: &Name, base: &Entity, state: &SplitState) -> CardSource {
-        let keys = self.keys.base_of_split(metric, base, state.generation);
-        CardSource::base(keys.frozen, keys.state)
+    /// Where scripts find the facts that the counter of an entity counts, whose changes count at once: those of the base, if it is split.
+    pub fn counted_source(
+        &self,
+        (metric, kind): (&Name, FactKind),
+        entity: &Entity,
+        state: Option<&SplitState>,
+    ) -> CardSource {
+        match state.filter(|state| state.has(metric)) {
+            Some(state) => {
+                let generation = state.generation;
+                CardSource::base(self.keys.base_of_split(metric, entity, generation))
+            }
+            None => self.stores.get(kind).card_source(metric, entity),
+        }
+    }
+
+    /// Where scripts find all facts of a split metric on an entity: those of the base, then those of each shard. They are in different partitions.
+    pub fn all_sources<'a>(
+        &'a self,
+        metric: &'a Name,
+        entity: &'a Entity,
+        state: &'a SplitState,
+    ) -> impl Iterator<Item = CardSource> + 'a {
+        let base = self.counted_source((metric, FactKind::Rbm), entity, Some(state));
+        let shards = state.all().map(|shard| shard.of(entity));
+        let of_shards = shards.map(|shard| self.store().card_source(metric, &shard));
+        std::iter::once(base).chain(of_shards)
     }
 
     /// The call that lets the base refuse actions of a user without facts there. Decode its reply with [`Leaving::decode`].

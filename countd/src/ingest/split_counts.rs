@@ -9,6 +9,7 @@ use crate::domain::split::SplitState;
 use crate::redis::call::{RedisCall, send_reads};
 use crate::redis::permissions::Permissions;
 use crate::redis::script::CounterBackend;
+use futures_util::future::join_all;
 use redis::FromRedisValue;
 use std::sync::Arc;
 use std::time::Instant;
@@ -65,18 +66,59 @@ impl Actions {
         state: &SplitState,
     ) -> Result<Vec<u64>, Problem> {
         let mut calls = Vec::with_capacity(usize::from(state.shards) + 1);
+        let mut places = Vec::with_capacity(calls.capacity());
         let shards = state.all().map(|shard| shard.of(base));
         for entity in std::iter::once(base.clone()).chain(shards) {
             let counter = self.counter(&entity, metric).await?;
             let backend = self.store.backend();
             calls.push(Actions::count_call(backend, &counter.at, counter.idx));
+            places.push((entity, counter.idx));
         }
         let replies = send_reads(&self.store, &calls).await?.into_iter();
         let counts = replies.map(|reply| {
             let unexpected = |error: redis::ParsingError| StoreError::Unexpected(error.to_string());
             Ok(u64::from_redis_value(reply?).map_err(unexpected)?)
         });
-        counts.collect()
+        let mut counts = counts.collect::<Result<Vec<u64>, Problem>>()?;
+        self.rebuild_zeros(metric, state, &places, &mut counts)
+            .await;
+        Ok(counts)
+    }
+
+    /// Rebuilds the counters of 0 whose facts exist, which were lost. If that fails, they stay as they were read. `places` has the base and the
+    /// shards, and the index of the counter.
+    async fn rebuild_zeros(
+        &self,
+        metric: &Name,
+        state: &SplitState,
+        places: &[(Entity, usize)],
+        counts: &mut [u64],
+    ) {
+        let keys = self.store.keys();
+        let facts = |place: usize, entity: &Entity| match place {
+            0 => keys.base_of_split(metric, entity, state.generation).frozen,
+            _ => keys.facts(metric, entity),
+        };
+        let zeros = places.iter().enumerate();
+        let zeros = zeros.filter(|(place, _)| counts[*place] == 0);
+        let zeros: Vec<(usize, String)> = zeros
+            .map(|(place, (entity, _))| (place, facts(place, entity)))
+            .collect();
+        let lost = match self.rebuilder.existing_facts(zeros).await {
+            Ok(lost) => lost,
+            Err(error) => {
+                tracing::warn!(%error, "counters of shards cannot be verified now");
+                return;
+            }
+        };
+        let rebuilds = lost.into_iter().map(async |place| {
+            let (entity, idx) = &places[place];
+            let values = self.rebuilder.entity(entity, "-").await;
+            values.and_then(|values| Some((place, *values.get(*idx)?)))
+        });
+        for (place, count) in join_all(rebuilds).await.into_iter().flatten() {
+            counts[place] = count;
+        }
     }
 }
 

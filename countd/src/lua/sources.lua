@@ -14,15 +14,23 @@ local function read_card_source(cursor)
   return { kind = kind, keys = keys, prefix = prefix, suffix = suffix }
 end
 
--- The facts of the base of a split entity. During a merge those of the shards are added before the base has their counts; afterwards nothing
--- is there. The state tells in the same step, whatever the caller knows of the split.
+-- The facts of the base of an entity that is being split, is split, or was merged. During a merge those of the shards are added before the
+-- base has their counts. The state tells in the same step, whatever the caller knows of the split. KEYS: the facts while the entity is
+-- split, the state of the base, and the facts while the entity is whole.
 -- requires: HMGET {split} f
+-- requires: EXISTS {ids}
+-- requires: TYPE {ids}
 local function count_base(keys)
-  local open, merging = unpack(redis.call('HMGET', keys[2], 'open', 'merging'))
-  if not open or merging then
-    return nil, 'TYPE'
+  local frozen, state, whole = unpack(keys)
+  local open, merging, absorbed = unpack(redis.call('HMGET', state, 'open', 'merging', 'absorbed'))
+  if open and not merging then
+    return ids_card(frozen)
   end
-  return ids_card(keys[1])
+  local is_whole = absorbed or not open and redis.call('EXISTS', frozen) == 0
+  if is_whole and redis.call('TYPE', whole).ok ~= 'string' then
+    return ids_card(whole)
+  end
+  return nil, 'TYPE'
 end
 
 -- requires: SCARD {set}

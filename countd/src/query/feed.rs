@@ -155,7 +155,7 @@ impl Pages {
         let (repair, fields) = ((&queries.store, &queries.rebuilder), &mut read.fields);
         rebuild_lost(repair, counters.missing(), fields, request.trace_id).await;
         queries
-            .add_shards(counters.missing(), &mut read.fields)
+            .add_shards(counters.missing(), &mut read.fields, request.trace_id)
             .await?;
         let mut fields = counters.complete(read.fields)?.into_iter();
         let mut found = facts.results(&self.queries, read.replies).await?;

@@ -103,7 +103,8 @@ impl Queries {
             trace_id,
         )
         .await;
-        self.add_shards(page.missing(), &mut fields).await?;
+        self.add_shards(page.missing(), &mut fields, trace_id)
+            .await?;
         let counts = selected.iter().zip(page.complete(fields)?);
         let counts = entities.iter().zip(counts);
         Ok(counts

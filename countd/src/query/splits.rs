@@ -7,6 +7,7 @@ use super::field_values::Fields;
 use super::fields::{CountersToRead, read_page};
 use super::reads::{Queries, invalid_cursor};
 use super::split_fact::SplitFact;
+use super::suspects::rebuild_lost;
 use crate::domain::error::{Problem, StoreError};
 use crate::domain::ids::{Entity, Name};
 use crate::domain::split::SplitState;
@@ -15,6 +16,7 @@ use crate::redis::call::{RedisCall, send_reads};
 use crate::redis::permissions::Permissions;
 use crate::storage::locator::Locator;
 use redis::{FromRedisValue, Value};
+use std::borrow::Cow;
 use std::sync::Arc;
 
 /// Commands that this file sends.
@@ -31,7 +33,7 @@ impl Queries {
         Permissions::of_commands(PERMISSIONS)
     }
 
-    /// Adds the counters of shards to those of split entities that were read.
+    /// Adds the counters of shards to those of split entities that were read. Lost ones are rebuilt, with the trace ID in the audit.
     ///
     /// # Errors
     /// Redis failed.
@@ -39,6 +41,7 @@ impl Queries {
         &self,
         (entities, counters): (&[&Entity], &[CountersToRead]),
         fields: &mut [Read],
+        trace_id: &str,
     ) -> Result<(), Problem> {
         let layout = self.store.layout();
         let is_split = |(_, entity): &(usize, &&Entity)| layout.split_of(entity).is_some();
@@ -49,7 +52,7 @@ impl Queries {
                 break;
             }
             places = self
-                .read_places((entities, counters), &places, fields)
+                .read_places((entities, counters), &places, fields, trace_id)
                 .await?;
             if !places.is_empty() {
                 let refreshed = self.store.refresh_layout().await;
@@ -65,23 +68,28 @@ impl Queries {
         (entities, counters): (&[&Entity], &[CountersToRead]),
         places: &[usize],
         fields: &mut [Read],
+        trace_id: &str,
     ) -> Result<Vec<usize>, Problem> {
         let locator = Locator::of(&self.store);
-        let (mut to_read, mut parts, mut markers) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut to_read, mut of_entities) = (Vec::new(), Vec::new());
+        let (mut parts, mut markers) = (Vec::new(), Vec::new());
         for place in places {
             let (entity, base) = (entities[*place], &counters[*place]);
             let state = locator.layout().split_of(entity).cloned();
             to_read.push(base.clone());
+            of_entities.push(Cow::Borrowed(entity));
             let mut count = 1;
             if let Some(state) = &state {
                 let schema = self.catalog.schema_id(&entity.etype)?;
                 for shard in state.all() {
                     let Some(schema) = schema else { break };
+                    let shard = shard.of(entity);
                     to_read.push(CountersToRead {
-                        at: locator.entity(schema, &shard.of(entity)),
+                        at: locator.entity(schema, &shard),
                         len: base.len,
-                        min_len: 0,
+                        min_len: base.min_len,
                     });
+                    of_entities.push(Cow::Owned(shard));
                     count += 1;
                 }
                 let key = self.store.keys().split_state(entity, state.generation);
@@ -91,10 +99,12 @@ impl Queries {
             }
             parts.push((*place, state, count));
         }
-        let mut read = read_page(&self.store, &to_read, &[])
-            .await?
-            .fields
-            .into_iter();
+        let mut read = read_page(&self.store, &to_read, &[]).await?.fields;
+        // What is merged does not come back: the fences of facts, in the same slot, are no facts.
+        let of_entities: Vec<&Entity> = of_entities.iter().map(|entity| &**entity).collect();
+        let repair = (&self.store, &self.rebuilder);
+        rebuild_lost(repair, (&of_entities, &to_read), &mut read, trace_id).await;
+        let mut read = read.into_iter();
         let mut markers = send_reads(&self.store, &markers).await?.into_iter();
         let (mut merged, mut again) = (Vec::new(), Vec::new());
         for (place, state, count) in parts {

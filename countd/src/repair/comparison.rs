@@ -6,7 +6,7 @@ use super::users::reverse_counters;
 use crate::domain::config::{BUILT_IN_COUNTERS, USER};
 use crate::domain::error::{Problem, StoreError};
 use crate::domain::ids::{Entity, Name};
-use crate::facts::{CardSource, CounterField};
+use crate::facts::{CardSource, CounterField, SplitFacts};
 use crate::redis::day::DayNumbers;
 use crate::redis::day_states::complete_days;
 use crate::redis::layout::Authors;
@@ -182,15 +182,16 @@ impl Shared {
         let config = &self.catalog.config;
         let metric = config.metrics.get(name.as_str()).map(|(_, metric)| metric);
         let applies = metric.is_some_and(|metric| metric.applies_to(&entity.etype));
-        let facts = |changes, kind| {
-            let store = self.facts.get(kind);
-            FieldSource::Facts(changes, store.card_source(name, entity))
+        let facts = |changes, kind, state| {
+            let splits = SplitFacts::new(self.store.keys(), self.facts.clone());
+            FieldSource::Facts(changes, splits.counted_source((name, kind), entity, state))
         };
+        let state = layout.split_of(entity).map(|state| &**state);
         let source = match Sources::new(config, layout).of_entity(name) {
-            Source::Facts(kind) if applies && is_settled => facts("now", kind),
+            Source::Facts(kind) if applies && is_settled => facts("now", kind, state),
             // Events that wait in the log may count facts of a process with other settings.
-            Source::Facts(kind) if applies => facts("batched", kind),
-            Source::FactsBatched(kind) if applies => facts("batched", kind),
+            Source::Facts(kind) if applies => facts("batched", kind, None),
+            Source::FactsBatched(kind) if applies => facts("batched", kind, None),
             Source::Days if applies && daily.contains(name) => {
                 let layout = (self.store.keys(), self.store.backend());
                 FieldSource::Days(DayNumbers::new(layout, name, entity))

@@ -6,7 +6,6 @@ use crate::domain::error::{SchemaError, StoreError};
 use crate::domain::event_class::feeds_author;
 use crate::domain::ids::{Entity, Name};
 use crate::domain::keys::StoragePhase;
-use crate::domain::split::{SplitPhase, SplitState};
 use crate::facts::{CardSource, CounterField, FactStores, SplitFacts};
 use crate::redis::day::DayNumbers;
 use crate::redis::day_states::complete_days;
@@ -157,19 +156,12 @@ impl Planner {
 
     /// Where the facts of a counter are, if it counts facts.
     pub fn source(&self, metric: &PlannedMetric, entity: &Entity) -> Option<CardSource> {
-        let store = self.stores.get(metric.kind?);
+        let (kind, name) = (metric.kind?, &metric.name);
         let state = self.locator.layout().split_of(entity);
-        // Only metrics whose counters change with their facts are split. Before their facts are frozen, they are at the usual key.
-        let is_split = |state: &&Arc<SplitState>| {
-            state.phase == SplitPhase::Split && state.has(&metric.name) && !metric.is_batched
-        };
-        Some(match state.filter(is_split) {
-            Some(state) => {
-                let splits = SplitFacts::new(self.store.keys(), self.stores.clone());
-                splits.card_source(&metric.name, entity, state)
-            }
-            None => store.card_source(&metric.name, entity),
-        })
+        // Only metrics whose counters change with their facts are split.
+        let state = state.filter(|_| !metric.is_batched).map(|state| &**state);
+        let splits = SplitFacts::new(self.store.keys(), self.stores.clone());
+        Some(splits.counted_source((name, kind), entity, state))
     }
 
     /// The counts by day of a counter, if it has any.

@@ -4,7 +4,7 @@ use super::flights::{Flights, Recounts};
 use super::lost::{LostTable, RECORD_PERMISSIONS, record_lost};
 use super::source::{Source, Sources};
 use super::users::reverse_counters;
-use super::zeros::VerifiedEntities;
+use super::zeros::Verified;
 use crate::domain::config::{Config, Count, USER};
 use crate::domain::error::{Problem, StoreError, rejected_by_foreign_last_id};
 use crate::domain::ids::{Entity, Id, Name};
@@ -41,9 +41,11 @@ pub(super) struct Shared {
     pub(super) facts: FactStores,
     flights: Flights,
     pub(super) recounts: Recounts,
-    zeros: VerifiedEntities,
+    zeros: Verified<Entity>,
+    /// Keys without facts.
+    without_facts: Verified<String>,
     /// Entities whose objects are long enough.
-    pub(super) long_enough: VerifiedEntities,
+    pub(super) long_enough: Verified<Entity>,
 }
 
 /// What a rebuild returns.
@@ -57,16 +59,16 @@ pub(super) struct Rebuilt {
 impl Rebuilder {
     /// Uses the metrics and schemas of `catalog` and the fact stores of `store`.
     pub fn new(catalog: Catalog, store: Store, facts: FactStores) -> Rebuilder {
-        let verified = || VerifiedEntities::new(catalog.config.rebuild.zero());
-        let (zeros, long_enough) = (verified(), verified());
+        let lifetime = catalog.config.rebuild.zero();
         Rebuilder(Arc::new(Shared {
             catalog,
             store,
             facts,
             flights: Flights::default(),
             recounts: Recounts::new(),
-            zeros,
-            long_enough,
+            zeros: Verified::new(lifetime),
+            without_facts: Verified::new(lifetime),
+            long_enough: Verified::new(lifetime),
         }))
     }
 
@@ -143,6 +145,32 @@ impl Rebuilder {
             shared.zeros.add(entities[at], now);
         }
         Ok(found)
+    }
+
+    /// Which of these keys of facts exist, each with its place. Missing ones are remembered.
+    ///
+    /// # Errors
+    /// Redis failed.
+    pub async fn existing_facts(
+        &self,
+        keys: Vec<(usize, String)>,
+    ) -> Result<Vec<usize>, StoreError> {
+        let (shared, now) = (&self.0, Instant::now());
+        let unknown = keys
+            .into_iter()
+            .filter(|(_, key)| !shared.without_facts.contains(key, now));
+        let unknown: Vec<(usize, Vec<String>)> = unknown.map(|(at, key)| (at, vec![key])).collect();
+        let exist = shared.exist(&unknown).await?;
+        let found = exist.into_iter().zip(unknown);
+        Ok(found
+            .filter_map(|((at, exists), (_, keys))| {
+                if !exists {
+                    keys.iter()
+                        .for_each(|key| shared.without_facts.add(key, now));
+                }
+                exists.then_some(at)
+            })
+            .collect())
     }
 }
 

@@ -6,6 +6,7 @@ use crate::domain::changes::ChangedEntities;
 use crate::domain::config::USER;
 use crate::domain::event::{Cause, Check, Journal, NewAuthor, now_ms};
 use crate::domain::ids::{Entity, Invalid, Name};
+use crate::domain::split::base_of;
 use crate::redis::call::RedisCall;
 use crate::redis::permissions::Permissions;
 use crate::redis::script::{
@@ -71,7 +72,7 @@ impl Shared {
             let mut changed = ChangedEntities::default();
             match is_user {
                 true => changed.add_user(&entity.eid),
-                false => changed.add(entity),
+                false => changed.add(&base_of(entity)),
             }
             content = changed.contents().concat();
         }

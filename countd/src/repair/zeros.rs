@@ -1,31 +1,31 @@
-//! Entities whose counters were verified, and need not be verified again for a while: those of 0 are right because there are no facts, or
-//! the object is long enough.
+//! What was verified, and need not be verified again for a while: counters of 0 are right because there are no facts, or the object is long
+//! enough.
 
-use crate::domain::ids::Entity;
 use hashbrown::HashSet;
+use std::hash::Hash;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The maximum number of entities that are remembered.
+/// The maximum number of items that are remembered.
 const CAPACITY: usize = 65_536;
 
-/// Entities that were right when they were verified, in two generations.
-pub(super) struct VerifiedEntities {
-    /// How long an entity is remembered at most. The minimum is half of it, unless there are too many entities.
+/// Items that were right when they were verified, in two generations.
+pub(super) struct Verified<T> {
+    /// How long an item is remembered at most. The minimum is half of it, unless there are too many.
     lifetime: Duration,
-    generations: Mutex<Generations>,
+    generations: Mutex<Generations<T>>,
 }
 
-struct Generations {
+struct Generations<T> {
     since: Instant,
-    current: HashSet<Entity>,
-    previous: HashSet<Entity>,
+    current: HashSet<T>,
+    previous: HashSet<T>,
 }
 
-impl VerifiedEntities {
-    /// Remembers entities for this time.
-    pub fn new(lifetime: Duration) -> VerifiedEntities {
-        VerifiedEntities {
+impl<T: Clone + Eq + Hash> Verified<T> {
+    /// Remembers items for this time.
+    pub fn new(lifetime: Duration) -> Verified<T> {
+        Verified {
             lifetime,
             generations: Mutex::new(Generations {
                 since: Instant::now(),
@@ -35,7 +35,7 @@ impl VerifiedEntities {
         }
     }
 
-    fn with<T>(&self, now: Instant, use_them: impl FnOnce(&mut Generations) -> T) -> T {
+    fn with<R>(&self, now: Instant, use_them: impl FnOnce(&mut Generations<T>) -> R) -> R {
         let mut all = self
             .generations
             .lock()
@@ -52,23 +52,23 @@ impl VerifiedEntities {
         use_them(&mut all)
     }
 
-    /// Whether an entity was verified.
-    pub fn contains(&self, entity: &Entity, now: Instant) -> bool {
+    /// Whether an item was verified.
+    pub fn contains(&self, item: &T, now: Instant) -> bool {
         self.with(now, |all| {
-            all.current.contains(entity) || all.previous.contains(entity)
+            all.current.contains(item) || all.previous.contains(item)
         })
     }
 
-    /// Remembers an entity.
-    pub fn add(&self, entity: &Entity, now: Instant) {
-        self.with(now, |all| all.current.insert(entity.clone()));
+    /// Remembers an item.
+    pub fn add(&self, item: &T, now: Instant) {
+        self.with(now, |all| all.current.insert(item.clone()));
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::ids::{Id, Name};
+    use crate::domain::ids::{Entity, Id, Name};
 
     fn note(eid: usize) -> Entity {
         Entity {
@@ -79,7 +79,7 @@ mod tests {
 
     #[test]
     fn entities_are_remembered_for_the_lifetime_at_most() {
-        let zeros = VerifiedEntities::new(Duration::from_secs(10));
+        let zeros = Verified::new(Duration::from_secs(10));
         let start = Instant::now();
         let at = |seconds| start + Duration::from_secs(seconds);
         zeros.add(&note(1), at(1));
@@ -92,7 +92,7 @@ mod tests {
 
     #[test]
     fn the_number_of_entities_is_bounded() {
-        let zeros = VerifiedEntities::new(Duration::from_secs(1_000));
+        let zeros = Verified::new(Duration::from_secs(1_000));
         let now = Instant::now();
         for eid in 0..100_000 {
             zeros.add(&note(eid), now);

@@ -1,17 +1,23 @@
 //! What else concerns an entity that is split: reads of many, erasure, reconciliation, idempotency keys, and restarts.
 
 use super::{AUTHOR, CONFIG, assert_likes, hot, liked_and_split, listed, merge};
+use crate::console::browser::Browser;
 use crate::support::invariants::assert_invariants;
 use crate::support::stores::{TestStore, for_each_store};
+use crate::support::workload::StopOnDrop;
 use crate::support::{Api, Countd, on_note, printed, run, wait_until_drained, with};
 use countint_tests::{reply, wait_until};
 use serde_json::{Value as Json, json};
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 
 for_each_store! {
     [module cluster]
     a_split_entity_is_erased
     counters_of_shards_are_reconciled
+    lost_counters_of_shards_are_rebuilt_when_they_are_read
+    the_lost_counter_of_the_base_is_rebuilt_when_it_is_read
     the_counter_of_the_base_is_reconciled
     a_split_entity_is_read_with_others
 }
@@ -100,6 +106,78 @@ fn counters_of_shards_are_reconciled(store: TestStore) {
     // Of a process that has not seen the split.
     setup.countd.kill();
     setup.countd.launch();
+    assert_likes(&setup.api, &all);
+    merge(&setup.store.server, CONFIG);
+    setup.drain();
+    assert_likes(&setup.api, &all);
+    assert_invariants(&setup.store.server, CONFIG);
+}
+
+fn lost_counters_of_shards_are_rebuilt_when_they_are_read(store: TestStore) {
+    let setup = Setup::new(store);
+    setup.drain();
+    let mut client = setup.store.server.client();
+    let all: BTreeSet<u64> = (1..=40).collect();
+    let counters = setup.counters();
+    assert_eq!(counters.len(), 4, "{counters:?}");
+    for key in &counters {
+        client.ok(&format!("DEL {key}"));
+        assert_likes(&setup.api, &all);
+    }
+    let browser = Browser::new(setup.countd.port());
+    wait_until("the process knows that the entity is split", || {
+        let page = browser.page("/admin/entity?etype=note&eid=7").text;
+        page.contains("<th scope=\"row\">like</th><td class=\"right\">40</td>")
+    });
+    // A page, of which other counters are not lost.
+    client.ok(&format!("DEL {}", counters[0]));
+    let items = json!([{ "etype": "note", "eid": 8 }, { "etype": "note", "eid": 7 }]);
+    let request = json!({ "uid": 1, "items": items, "metrics": ["like"] });
+    let feed = setup.api.ok(setup.api.post("/feed", &request));
+    assert_eq!(feed["items"][1]["counts"]["like"], 40, "{feed}");
+    // The answer to an action counts all shards, also those that it does not change.
+    for key in &counters {
+        client.ok(&format!("DEL {key}"));
+    }
+    wait_until("the answer has all likes", || {
+        setup.api.act("unlike", on_note(7, 11));
+        setup.api.act("like", on_note(7, 11))["count"] == 40
+    });
+    assert_likes(&setup.api, &all);
+    // Nothing of the shards comes back when they are read in a merge and after it.
+    for key in &counters {
+        client.ok(&format!("DEL {key}"));
+    }
+    assert_eq!(setup.api.counts(7)["like"], 40);
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                assert_eq!(setup.api.counts(7)["like"], 40);
+            }
+        });
+        let stopping = StopOnDrop(&stop);
+        merge(&setup.store.server, CONFIG);
+        drop(stopping);
+    });
+    setup.drain();
+    assert_likes(&setup.api, &all);
+    assert_eq!(setup.counters(), Vec::<String>::new());
+    assert_invariants(&setup.store.server, CONFIG);
+}
+
+fn the_lost_counter_of_the_base_is_rebuilt_when_it_is_read(store: TestStore) {
+    let setup = Setup::new(store);
+    setup.api.act("unlike", on_note(7, 2));
+    setup.drain();
+    let all: BTreeSet<u64> = (1..=40).filter(|user| *user != 2).collect();
+    let table = setup.store.counters("v1", "note:7", 16);
+    let mut client = setup.store.server.client();
+    client.ok(&format!("CTAB.DEL {table} 7"));
+    assert_likes(&setup.api, &all);
+    client.ok(&format!("CTAB.DEL {table} 7"));
+    setup.api.act("unlike", on_note(7, 3));
+    setup.api.act("like", on_note(7, 3));
     assert_likes(&setup.api, &all);
     merge(&setup.store.server, CONFIG);
     setup.drain();

@@ -2,10 +2,12 @@
 
 use super::layout::{Column, entity_link, number, table};
 use crate::domain::config::USER;
-use crate::domain::error::Problem;
+use crate::domain::error::{Problem, StoreError};
 use crate::domain::ids::Entity;
-use crate::facts::{Card, FactStores, cards, decode_cards};
+use crate::domain::split::SplitPhase;
+use crate::facts::{Card, FactStores, SplitFacts, cards, decode_cards};
 use crate::http::app::App;
+use crate::redis::call::send_reads;
 use maud::{Markup, html};
 
 /// The number of users that are listed.
@@ -15,6 +17,8 @@ const USERS: usize = 10;
 pub struct MetricFacts {
     metric: String,
     card: Card,
+    /// Whether the facts are being split or merged.
+    is_moving: bool,
     users: Vec<String>,
 }
 
@@ -36,14 +40,38 @@ pub async fn facts_of(app: &App, entity: &Entity) -> Result<Vec<MetricFacts>, Pr
     if metrics.is_empty() {
         return Ok(Vec::new());
     }
-    let sources = metrics
+    let layout = app.store.layout();
+    let state = layout.split_of(entity);
+    let splits = SplitFacts::new(app.store.keys(), stores.clone());
+    let mut calls = Vec::new();
+    let places: Vec<usize> = metrics
         .iter()
-        .map(|(name, store)| store.card_source(name, entity));
-    let sources: Vec<_> = sources.collect();
-    let reply = cards(app.store.backend(), &sources)
-        .send_read(&app.store)
-        .await?;
-    let counted = decode_cards(reply)?;
+        .map(|(name, store)| {
+            let sources = match state.filter(|state| state.has(name)) {
+                Some(state) => splits.all_sources(name, entity, state).collect(),
+                None => vec![store.card_source(name, entity)],
+            };
+            let backend = app.store.backend();
+            calls.extend(
+                sources
+                    .iter()
+                    .map(|of| cards(backend, std::slice::from_ref(of))),
+            );
+            sources.len()
+        })
+        .collect();
+    let mut replies = send_reads(&app.store, &calls).await?.into_iter();
+    let mut counted = Vec::with_capacity(metrics.len());
+    for places in places {
+        let mut sum = Card::Known(0);
+        for reply in replies.by_ref().take(places) {
+            for card in decode_cards(reply.map_err(StoreError::from)?)? {
+                sum = add(sum, card);
+            }
+        }
+        counted.push(sum);
+    }
+    let is_moving = state.is_some_and(|state| state.phase != SplitPhase::Split);
     let mut facts = Vec::with_capacity(metrics.len());
     let limit = USERS.min(app.config.http.max_batch);
     for ((name, _), card) in metrics.iter().zip(counted) {
@@ -58,10 +86,19 @@ pub async fn facts_of(app: &App, entity: &Entity) -> Result<Vec<MetricFacts>, Pr
         facts.push(MetricFacts {
             metric: name.to_string(),
             card,
+            is_moving: is_moving && state.is_some_and(|state| state.has(name)),
             users,
         });
     }
     Ok(facts)
+}
+
+/// The number of facts of two places.
+fn add(a: Card, b: Card) -> Card {
+    match (a, b) {
+        (Card::Known(a), Card::Known(b)) => Card::Known(a + b),
+        (Card::Known(_), unknown) | (unknown, _) => unknown,
+    }
 }
 
 /// The facts as a table.
@@ -76,6 +113,7 @@ pub fn fact_table(facts: &[MetricFacts]) -> Markup {
                 td .right {
                     @match of.card {
                         Card::Known(count) => { (number(count)) },
+                        Card::WrongType if of.is_moving => { "moving" },
                         Card::WrongType => { "damaged" },
                         Card::Large => { "too many to count in one step" },
                     }
