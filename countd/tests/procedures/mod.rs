@@ -3,6 +3,7 @@
 mod countd;
 mod migration;
 mod redis;
+mod takeover;
 
 use crate::support::{Countd, Settings, environment};
 use countint_tests::env::{self, TempDir, workspace};
