@@ -56,6 +56,10 @@ fn offsets_are_published_for_tools() {
     setup.drain();
     let ends = ends(&setup);
     assert_eq!(ends.len(), TOPIC_PARTITIONS as usize);
+    wait_until_published(&setup, &ends);
+}
+
+fn wait_until_published<B>(setup: &Setup<B>, ends: &[i64]) {
     wait_until("the group has the offsets of what is counted", || {
         setup.topic.committed(GROUP) == ends
     });
@@ -66,6 +70,12 @@ pub(super) fn committed_offsets_are_deleted(mut setup: Setup<&Brokers>) {
     for round in 0..3 {
         setup.produce(round);
         setup.assert_exact();
+        wait_until_published(&setup, &ends(&setup));
+        // Of a process that runs.
+        setup.brokers.delete_group(GROUP);
+        setup.produce(round + 20);
+        setup.assert_exact();
+        wait_until_published(&setup, &ends(&setup));
         setup.countd.kill();
         setup.brokers.delete_group(GROUP);
         setup.produce(round + 10);
