@@ -300,6 +300,17 @@ impl TestStore {
         format!("x:changes{}", self.hash_tag(partition))
     }
 
+    /// What the nodes have logged of commands that users may not execute.
+    pub fn refused_commands(&self) -> Vec<String> {
+        let of_node = |node: &Server| reply::array(node.client().ok("ACL LOG"));
+        let entries = self.server.nodes().flat_map(of_node);
+        let entries = entries.map(|entry| reply::format(&entry));
+        // The client library tells newer servers its name, and ignores the refusal.
+        entries
+            .filter(|entry| !entry.contains("client|setinfo"))
+            .collect()
+    }
+
     /// How often the nodes have executed a command, those of scripts included.
     pub fn calls_of(&self, command: &str) -> u64 {
         let name = format!("cmdstat_{command}");
@@ -331,6 +342,14 @@ impl TestStore {
     /// The log of a partition.
     pub fn log(&self, partition: u16) -> String {
         self.numbered("x:cnt-update", partition)
+    }
+
+    /// The offsets that a sink has not read.
+    pub fn hold_of_sink(&self, partition: u16) -> String {
+        match self.is_cluster {
+            true => format!("x:cnt-update:{{{partition}}}:sink"),
+            false => "x:cnt-update:sink".to_owned(),
+        }
     }
 
     /// The list of a partition's days that have daily facts.
