@@ -4,6 +4,7 @@
 use crate::limits::{assert_limited, limit};
 use crate::poison::{append, read};
 use crate::support::invariants::assert_invariants;
+use crate::support::stores::{Clocks, TestStore, for_each_store, module_with_clock};
 use crate::support::{
     Api, Countd, Response, Settings, metric, on_note, printed, run, set_schema, wait_until_drained,
     with,
@@ -18,10 +19,26 @@ const STEPS: [i64; 6] = [-HOUR, 0, HOUR, -10 * DAY, 10 * DAY, 0];
 const PARTITIONS: u16 = 64;
 const CONFIG: &str = "[log]\npartitions = 64\n[consumer]\nlinger_ms = 5\nsession_timeout_ms = 1000\n[facts]\ncompaction_interval_seconds = 1\n";
 
-/// A server with its own clock.
-fn server() -> (Server, Clock) {
-    let clock = Clock::new();
-    (Server::builder().clock(&clock).start(), clock)
+for_each_store! {
+    [module_with_clock cluster_with_clocks]
+    user_limits_hold_when_redis_clock_jumps
+    a_clock_that_is_set_back_grants_no_extra_burst
+    failed_consumers_are_detected_and_events_count_once_when_redis_clock_jumps
+    an_idempotency_key_holds_within_its_window_when_clocks_jump
+    dead_letters_stay_in_order_when_clocks_jump
+}
+
+mod of_countd {
+    use super::*;
+
+    for_each_store!([module cluster] daily_facts_are_unique_when_countds_day_is_wrong);
+}
+
+/// The number of partitions of tests that do not need more.
+const FEW_PARTITIONS: u16 = 16;
+
+fn few_partitions(config: &str) -> String {
+    format!("{config}[log]\npartitions = {FEW_PARTITIONS}\n")
 }
 
 /// The time of a server, in seconds.
@@ -37,13 +54,14 @@ fn like(api: &Api, eid: u64, uid: u64) -> Response {
 
 #[test]
 fn the_clock_of_a_server_can_be_set() {
-    let (server, clock) = server();
+    let (store, clock) = module_with_clock();
+    let server = &store.server;
     let other = Server::start();
     for step in STEPS {
         clock.set(step);
         // Valkey 9.1 replies with a cached time that is up to 100 ms old.
         wait_until(&format!("the clock is {step} s ahead"), || {
-            let ahead = time_of(&server) - time_of(&other);
+            let ahead = time_of(server) - time_of(&other);
             (ahead - step).abs() < 60
         });
     }
@@ -66,17 +84,15 @@ fn assert_limited_temporarily(api: &Api, uid: u64, burst: u64) {
     });
 }
 
-#[test]
-fn user_limits_hold_when_redis_clock_jumps() {
+fn user_limits_hold_when_redis_clock_jumps((store, clocks): (TestStore, Clocks)) {
     const BURST: u64 = 5;
-    let (server, clock) = server();
-    let countd = Countd::start(&server, &limit("user", BURST));
+    let countd = Countd::start(&store.server, &few_partitions(&limit("user", BURST)));
     let api = countd.api();
     let mut before = 0;
     for (uid, step) in (1..).zip(STEPS) {
         assert_limited_temporarily(&api, uid + 100, BURST);
         assert_eq!(like(&api, 1, uid).status, 200);
-        clock.set(step);
+        clocks.set(step);
         // A user below the limit is still granted, and no user is refused for longer than a burst.
         assert_eq!(like(&api, 2, uid).status, 200, "from {before} to {step}");
         assert_limited_temporarily(&api, uid, BURST);
@@ -85,11 +101,9 @@ fn user_limits_hold_when_redis_clock_jumps() {
     }
 }
 
-#[test]
-fn a_clock_that_is_set_back_grants_no_extra_burst() {
+fn a_clock_that_is_set_back_grants_no_extra_burst((store, clocks): (TestStore, Clocks)) {
     const BURST: u64 = 1_000;
-    let (server, clock) = server();
-    let countd = Countd::start(&server, &limit("user", BURST));
+    let countd = Countd::start(&store.server, &few_partitions(&limit("user", BURST)));
     let feed = |items: u64| {
         let items = vec![json!({ "etype": "note", "eid": 1 }); items as usize];
         let feed = json!({ "uid": 42, "items": items, "metrics": ["like"] });
@@ -97,19 +111,20 @@ fn a_clock_that_is_set_back_grants_no_extra_burst() {
     };
     // A batch has at most 500 items.
     assert_eq!(feed(500).status, 200);
-    clock.set(-HOUR);
+    clocks.set(-HOUR);
     assert_eq!(feed(400).status, 200, "the remaining burst is kept");
     assert_limited(&feed(500), "user");
-    clock.set(-2 * HOUR);
+    clocks.set(-2 * HOUR);
     assert_limited(&feed(500), "user");
     // A stored limit of an older version, or with a greater burst, is corrected.
-    let mut client = server.client();
+    let mut client = store.server.client();
+    let key = store.key("act:limit:", "43", "43");
     for text in [
         "99999999999999999",
         "99999999999999999@99999999999999998",
         "nonsense",
     ] {
-        client.ok(&format!("SET act:limit:43 {text}"));
+        client.ok(&format!("SET {key} {text}"));
         let api = countd.api();
         wait_until("the limit is corrected", || like(&api, 1, 43).status == 200);
     }
@@ -167,51 +182,47 @@ fn assert_counted(server: &Server, api: &Api, each: u64) {
     }
 }
 
-#[test]
-fn failed_consumers_are_detected_and_events_count_once_when_redis_clock_jumps() {
-    let (server, clock) = server();
-    set_schema(&server, CONFIG);
+fn failed_consumers_are_detected_and_events_count_once_when_redis_clock_jumps(
+    (store, clocks): (TestStore, Clocks),
+) {
+    let server = &store.server;
+    set_schema(server, CONFIG);
     let start = |command| {
-        Countd::with(
-            &server,
-            &Settings {
-                command,
-                config: CONFIG,
-            },
-        )
+        let config = CONFIG;
+        Countd::with(server, &Settings { command, config })
     };
     let (mut first, mut second, serve) = (start("consume"), start("consume"), start("serve"));
     let api = serve.api();
     let mut done = 0;
     for step in STEPS {
-        wait_until("both are members", || live_members(&server) == 2);
+        wait_until("both are members", || live_members(server) == 2);
         send_reads(&api, 3);
         // Its heartbeat has not expired when it is killed and the clock jumps.
         first.kill();
-        clock.set(step);
+        clocks.set(step);
         send_reads(&api, 3);
         done += 6;
-        assert_counted(&server, &api, done);
+        assert_counted(server, &api, done);
         wait_until("the failed consumer is removed", || {
-            live_members(&server) == 1
+            live_members(server) == 1
         });
         first.launch();
         std::mem::swap(&mut first, &mut second);
     }
     // Without a failure, the clock jumps while events are counted.
-    wait_until("both are members", || live_members(&server) == 2);
+    wait_until("both are members", || live_members(server) == 2);
     for step in STEPS {
         send_reads(&api, 3);
-        clock.set(step);
+        clocks.set(step);
         send_reads(&api, 3);
         done += 6;
-        assert_counted(&server, &api, done);
+        assert_counted(server, &api, done);
     }
-    wait_until("both are members", || live_members(&server) == 2);
+    wait_until("both are members", || live_members(server) == 2);
     wait_until("there is no lag", || {
         metric(&first.api(), "countd_lag_events") + metric(&second.api(), "countd_lag_events") == 0
     });
-    assert_invariants(&server, CONFIG);
+    assert_invariants(server, CONFIG);
 }
 
 #[test]
@@ -245,16 +256,15 @@ fn each_consumer_has_its_own_session_timeout() {
     assert!(score("3-c") <= 1);
 }
 
-#[test]
-fn an_idempotency_key_holds_within_its_window_when_clocks_jump() {
-    let (server, redis) = server();
+fn an_idempotency_key_holds_within_its_window_when_clocks_jump(
+    (store, redis): (TestStore, Clocks),
+) {
     let countd = Clock::new();
-    set_schema(&server, "");
-    let settings = Settings {
-        command: "all",
-        config: "",
-    };
-    let countd_process = Countd::with_clock(&server, &settings, &countd);
+    let config = &few_partitions("");
+    set_schema(&store.server, config);
+    let command = "all";
+    let settings = Settings { command, config };
+    let countd_process = Countd::with_clock(&store.server, &settings, &countd);
     let api = countd_process.api();
     let keyed = with(on_note(1, 42), json!({ "idempotencyKey": "k" }));
     let envelope = json!({
@@ -266,7 +276,7 @@ fn an_idempotency_key_holds_within_its_window_when_clocks_jump() {
         assert_eq!(api.act("read", keyed.clone())["changed"], true);
         assert_eq!(api.act("like", keyed.clone())["changed"], true);
         api.ok(api.post("/events", &envelope));
-        wait_until_drained(&server, 1024);
+        wait_until_drained(&store.server, FEW_PARTITIONS);
     };
     act();
     for step in [-HOUR, HOUR, -10 * DAY, DAY, 0] {
@@ -283,25 +293,24 @@ fn an_idempotency_key_holds_within_its_window_when_clocks_jump() {
     assert_eq!(api.act("like", keyed.clone())["changed"], false);
     assert_eq!(api.act("read", keyed.clone())["changed"], true);
     api.ok(api.post("/events", &envelope));
-    wait_until_drained(&server, 1024);
+    wait_until_drained(&store.server, FEW_PARTITIONS);
     assert_eq!(
         api.counts(1),
         json!({ "read": 2, "like": 1, "fav": 0, "comment": 2, "repost": 0 })
     );
 }
 
-#[test]
-fn daily_facts_are_unique_when_countds_day_is_wrong() {
-    let (server, clock) = (Server::start(), Clock::new());
+fn daily_facts_are_unique_when_countds_day_is_wrong(store: TestStore) {
+    let clock = Clock::new();
     let config = format!(
         "{CONFIG}[entities]\nnote = \"v1\"\n[metrics.like]\nnature = \"once\"\ncount = \"now\"\nfacts = \"daily\"\n"
     );
-    set_schema(&server, &config);
+    set_schema(&store.server, &config);
     let settings = Settings {
         command: "all",
         config: &config,
     };
-    let countd = Countd::with_clock(&server, &settings, &clock);
+    let countd = Countd::with_clock(&store.server, &settings, &clock);
     let api = countd.api();
     let mut users: Vec<String> = Vec::new();
     for (uid, step) in (1_u64..).zip(STEPS.into_iter().chain([-20_000 * DAY, 40_000 * DAY, 0])) {
@@ -341,34 +350,33 @@ fn daily_facts_are_unique_when_countds_day_is_wrong() {
     assert_eq!(metric(&api, "countd_events_dead_total"), 0);
 }
 
-#[test]
-fn dead_letters_stay_in_order_when_clocks_jump() {
-    let (server, redis) = server();
+fn dead_letters_stay_in_order_when_clocks_jump((store, redis): (TestStore, Clocks)) {
+    let server = &store.server;
     let clock = Clock::new();
     let config = "[log]\npartitions = 8\n[consumer]\nlinger_ms = 5\n";
-    set_schema(&server, config);
+    set_schema(server, config);
     let settings = Settings {
         command: "all",
         config,
     };
-    let countd = Countd::with_clock(&server, &settings, &clock);
+    let countd = Countd::with_clock(server, &settings, &clock);
     let mut client = server.client();
     for (uid, step) in (1_u64..).zip(STEPS) {
         redis.set(step);
         clock.set(-step);
         let poison = read(1, json!({ "uid": uid, "metric": "nothing" }));
         client.pipeline(&[
-            append(poison.to_string()),
-            append(read(1, json!({})).to_string()),
+            append(&store, poison.to_string()),
+            append(&store, read(1, json!({})).to_string()),
         ]);
-        wait_until_drained(&server, 8);
+        wait_until_drained(server, 8);
         assert_eq!(
             countd.api().counts(1)["read"],
             json!(uid),
             "the valid event counts"
         );
     }
-    let listed = printed(&run(&server, config, &["dead", "list"]));
+    let listed = printed(&run(server, config, &["dead", "list"]));
     let users: Vec<u64> = listed
         .lines()
         .map(|line| {

@@ -1,10 +1,11 @@
 //! A flood of status queries: countd refuses it without a round trip to Redis, and other users are not affected.
 
 use crate::limits::{assert_granted_within, assert_limited, limit};
+use crate::support::stores::{TestStore, for_each_store};
 use crate::support::workload::StopOnDrop;
 use crate::support::{Api, Countd, Settings, metric, on_note, set_schema};
-use countint_tests::{Client, Server};
 use serde_json::json;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -19,16 +20,10 @@ const REFUSED: u64 = 1_000;
 /// The number of entities in a batch query.
 const PAGE: u64 = 7;
 
-/// How often Redis has run a command.
-fn calls(client: &mut Client, command: &str) -> u64 {
-    let stats = client.info("commandstats");
-    let Some(line) = stats.get(&format!("cmdstat_{command}")) else {
-        return 0;
-    };
-    let calls = line
-        .split(',')
-        .find_map(|field| field.strip_prefix("calls="));
-    calls.expect("a number of calls").parse().expect("a number")
+for_each_store! {
+    [module cluster]
+    a_flood_is_refused_by_countd_and_other_users_are_served
+    a_status_of_an_unknown_entity_is_one_lookup
 }
 
 /// One connection of the flood: single and batch queries in turn. Returns the number of granted items and of refused requests.
@@ -69,21 +64,19 @@ fn query_as_others(api: &Api) -> Vec<Duration> {
     latencies
 }
 
-#[test]
-fn a_flood_is_refused_by_countd_and_other_users_are_served() {
-    let server = Server::start();
-    let config = limit("user", BURST);
-    set_schema(&server, &config);
+fn a_flood_is_refused_by_countd_and_other_users_are_served(store: TestStore) {
+    // The scripts of the monitor would be counted, too.
+    let config = limit("user", BURST) + "[monitor]\ninterval_seconds = 0\n";
+    set_schema(&store.server, &config);
     let (command, config) = ("serve", config.as_str());
-    let countd = Countd::with(&server, &Settings { command, config });
+    let countd = Countd::with(&store.server, &Settings { command, config });
     let api = countd.api();
-    let mut client = server.client();
     let since = Instant::now();
     for uid in FLOODERS {
         api.act("like", on_note(1, uid));
     }
     let latencies_before = query_as_others(&api);
-    client.ok("CONFIG RESETSTAT");
+    store.server.client().ok("CONFIG RESETSTAT");
     let stop = AtomicBool::new(false);
     let (granted, refused, latencies) = thread::scope(|scope| {
         let stopping = StopOnDrop(&stop);
@@ -113,7 +106,7 @@ fn a_flood_is_refused_by_countd_and_other_users_are_served() {
 
     // Refused queries did not reach Redis, and no other user was refused.
     // A request reads its items with one command.
-    let reads = calls(&mut client, "rbm.page");
+    let reads = store.calls_of("rbm.page");
     let max_reads = granted + latencies.len() as u64;
     assert!(
         (1..=max_reads).contains(&reads),
@@ -125,7 +118,7 @@ fn a_flood_is_refused_by_countd_and_other_users_are_served() {
     );
     assert_eq!(metric(&api, "countd_limit_failures_total"), 0);
     // Redis runs the limit's script for other users, for granted items, and once for each connection when items may be granted again.
-    let scripts = calls(&mut client, "evalsha");
+    let scripts = store.calls_of("evalsha");
     let connections = FLOODERS.len() as u64 * CONNECTIONS;
     let max_scripts = latencies.len() as u64 + granted + 2 * connections * (seconds + 1);
     assert!(scripts <= max_scripts, "{scripts} of {max_scripts} scripts");
@@ -142,20 +135,22 @@ fn a_flood_is_refused_by_countd_and_other_users_are_served() {
     );
 }
 
-#[test]
-fn a_status_of_an_unknown_entity_is_one_lookup() {
-    let server = Server::start();
+fn a_status_of_an_unknown_entity_is_one_lookup(store: TestStore) {
+    let server = &store.server;
     let config = "[limits.user]\nper_second = 0\n";
-    set_schema(&server, config);
+    set_schema(server, config);
     let command = "serve";
-    let countd = Countd::with(&server, &Settings { command, config });
+    let countd = Countd::with(server, &Settings { command, config });
     let mut client = server.client();
     let mut lookup = |note: u64| {
         client.ok("CONFIG RESETSTAT");
         let path = format!("/status/note/{note}?uid=42&metrics=like");
         let status = countd.api().ok(countd.api().get(&path));
         assert_eq!(status["status"], json!({ "like": false }));
-        let mut commands: Vec<String> = client.info("commandstats").into_keys().collect();
+        let stats = server
+            .nodes()
+            .map(|node| node.client().info("commandstats"));
+        let mut commands: BTreeSet<String> = stats.flat_map(BTreeMap::into_keys).collect();
         commands.retain(|name| !name.starts_with("cmdstat_config"));
         commands
     };
@@ -168,5 +163,6 @@ fn a_status_of_an_unknown_entity_is_one_lookup() {
     let commands = (900..950)
         .map(&mut lookup)
         .find(|commands| !commands.iter().any(of_the_heartbeat));
-    assert_eq!(commands, Some(vec!["cmdstat_rbm.page".to_owned()]));
+    let expected = BTreeSet::from(["cmdstat_rbm.page".to_owned()]);
+    assert_eq!(commands, Some(expected));
 }

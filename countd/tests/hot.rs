@@ -3,7 +3,7 @@
 use crate::support::invariants::assert_invariants;
 use crate::support::stores::{TestStore, for_each_store};
 use crate::support::{Api, Countd, Settings, metric, on_note, set_schema, with};
-use countint_tests::{Client, Server, reply, wait_until};
+use countint_tests::{Server, reply, wait_until};
 use serde_json::{Value as Json, json};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
@@ -143,30 +143,33 @@ for_each_store!([module plain cluster]
     consumers_know_the_hot_entities_of_other_processes
 );
 
-/// The calls of the command that reads counters.
-fn calls(client: &mut Client) -> u64 {
-    let stats = client.info("commandstats");
-    let mut stats = stats.iter();
-    let page = stats.find(|(name, _)| name.eq_ignore_ascii_case("cmdstat_ctab.page"));
-    let (_, stat) = page.expect("counters were read");
-    let calls = stat
-        .strip_prefix("calls=")
-        .and_then(|stat| stat.split(',').next());
-    calls.expect("a number").parse().expect("a number")
+mod of_tables {
+    use super::*;
+
+    for_each_store! {
+        [module cluster]
+        cached_reads_do_not_reach_redis
+        changes_through_a_process_are_seen_in_its_next_read
+        concurrent_reads_never_miss_an_acknowledged_change
+        changes_through_another_process_are_seen_when_cached_counters_expire
+        without_the_setting_nothing_is_cached
+    }
 }
 
-#[test]
-fn cached_reads_do_not_reach_redis() {
-    let server = Server::start();
-    set_schema(&server, CONFIG);
-    let countd = serve(&server);
+/// The calls of the command that reads counters.
+fn calls(store: &TestStore) -> u64 {
+    store.calls_of("ctab.page")
+}
+
+fn cached_reads_do_not_reach_redis(store: TestStore) {
+    set_schema(&store.server, CONFIG);
+    let countd = serve(&store.server);
     let api = countd.api();
     api.act("like", on_note(1, 7));
     make_hot(&api, 1);
     let totals = ["hits", "misses"].map(|name| format!("countd_hot_cache_{name}_total"));
-    let mut client = server.client();
     let before = (
-        calls(&mut client),
+        calls(&store),
         totals.clone().map(|name| metric(&api, &name)),
     );
     let note = json!({ "etype": "note", "eid": 1 });
@@ -179,7 +182,7 @@ fn cached_reads_do_not_reach_redis() {
         let page = api.ok(api.post("/feed", &feed));
         assert_eq!(page["items"][0]["counts"], json!({ "read": 0 }));
     }
-    let after = (calls(&mut client), totals.map(|name| metric(&api, &name)));
+    let after = (calls(&store), totals.map(|name| metric(&api, &name)));
     let [hits, misses] = [0, 1].map(|index| after.1[index] - before.1[index]);
     // Each request reads the note once or twice. Of a page, one command reads all.
     assert_eq!(hits + misses, 400);
@@ -190,9 +193,9 @@ fn cached_reads_do_not_reach_redis() {
         "{read} calls, {misses} misses"
     );
     // Other notes are not cached.
-    let before = calls(&mut client);
+    let before = calls(&store);
     api.counts(2);
-    assert!(calls(&mut client) > before);
+    assert!(calls(&store) > before);
 }
 
 /// Cached reads do not pass the router. Clients see no difference.
@@ -301,11 +304,9 @@ fn cached_reads_of_other_origins_are_permitted() {
     }
 }
 
-#[test]
-fn changes_through_a_process_are_seen_in_its_next_read() {
-    let server = Server::start();
-    set_schema(&server, CONFIG);
-    let countd = serve(&server);
+fn changes_through_a_process_are_seen_in_its_next_read(store: TestStore) {
+    set_schema(&store.server, CONFIG);
+    let countd = serve(&store.server);
     let api = countd.api();
     make_hot(&api, 1);
     let like = |uid: u64| with(on_note(1, uid), json!({ "metric": "like" })).to_string();
@@ -333,11 +334,9 @@ fn changes_through_a_process_are_seen_in_its_next_read() {
     assert_eq!(api.counts(1)["read"], 0);
 }
 
-#[test]
-fn concurrent_reads_never_miss_an_acknowledged_change() {
-    let server = Server::start();
-    set_schema(&server, CONFIG);
-    let countd = serve(&server);
+fn concurrent_reads_never_miss_an_acknowledged_change(store: TestStore) {
+    set_schema(&store.server, CONFIG);
+    let countd = serve(&store.server);
     let api = countd.api();
     make_hot(&api, 1);
     let acknowledged = AtomicU64::new(0);
@@ -360,11 +359,9 @@ fn concurrent_reads_never_miss_an_acknowledged_change() {
     assert_eq!(api.counts(1)["like"], 400);
 }
 
-#[test]
-fn changes_through_another_process_are_seen_when_cached_counters_expire() {
-    let server = Server::start();
-    set_schema(&server, CONFIG);
-    let (one, other) = (serve(&server), serve(&server));
+fn changes_through_another_process_are_seen_when_cached_counters_expire(store: TestStore) {
+    set_schema(&store.server, CONFIG);
+    let (one, other) = (serve(&store.server), serve(&store.server));
     let api = one.api();
     make_hot(&api, 1);
     let mut stale = 0;
@@ -385,25 +382,23 @@ fn changes_through_another_process_are_seen_when_cached_counters_expire() {
     assert!(stale > 0, "nothing was cached");
 }
 
-#[test]
-fn without_the_setting_nothing_is_cached() {
-    let server = Server::start();
+fn without_the_setting_nothing_is_cached(store: TestStore) {
+    let server = &store.server;
     let config = "[hot]\nmin_rate = 1\n";
-    set_schema(&server, config);
+    set_schema(server, config);
     let command = "serve";
-    let countd = Countd::with(&server, &Settings { command, config });
+    let countd = Countd::with(server, &Settings { command, config });
     let api = countd.api();
     wait_until("the note is hot", || {
         read_often(&api, 1);
         metric(&api, "countd_hot_entities") == 1
     });
-    let mut client = server.client();
-    let before = calls(&mut client);
+    let before = calls(&store);
     for _ in 0..20 {
         api.counts(1);
     }
-    assert!(calls(&mut client) >= before + 20);
+    assert!(calls(&store) >= before + 20);
     let config = "[hot]\nenabled = false\n";
-    let disabled = Countd::with(&server, &Settings { command, config });
+    let disabled = Countd::with(server, &Settings { command, config });
     assert_eq!(disabled.api().get("/hot").0, 200);
 }

@@ -36,12 +36,12 @@ fn assert_no_dead_letters(server: &Server, config: &str) {
 fn relayed_events_count_once(kind: Kind) {
     const FIRST: u64 = 1_000;
     const EACH: u64 = 100;
-    let mut shop = Shop::on(adoptable().server, kind, "batch = 20");
+    let mut shop = Shop::on(adoptable(), kind, "batch = 20");
     let _relay = shop.relay();
     shop.like(0, FIRST);
     shop.wait_until_relayed();
-    shop.server.load_module();
-    let rounds = while_adopting(&shop.server, &shop.config, |round| {
+    shop.store.server.load_module();
+    let rounds = while_adopting(&shop.store.server, &shop.config, |round| {
         let first = FIRST + round * EACH;
         shop.like(first, first + EACH);
         wait_until("the relay goes on", || shop.waiting() < 2 * EACH);
@@ -49,14 +49,14 @@ fn relayed_events_count_once(kind: Kind) {
     shop.wait_until_relayed();
     shop.assert_liked(FIRST + rounds * EACH);
     assert_eq!(shop.database.count("event_outbox_dead"), 0);
-    assert_no_dead_letters(&shop.server, &shop.config);
-    assert_invariants(&shop.server, &shop.config);
-    assert_adopted(&shop.server, &shop.config);
+    assert_no_dead_letters(&shop.store.server, &shop.config);
+    assert_invariants(&shop.store.server, &shop.config);
+    assert_adopted(&shop.store.server, &shop.config);
 }
 
 fn tables_of_a_sink_stay_equal(kind: Kind) {
     const NOTES: u64 = 12;
-    let mut warehouse = Warehouse::with(database(kind), adoptable().server, "batch = 5");
+    let mut warehouse = Warehouse::with(database(kind), adoptable(), "batch = 5");
     let mut expected = Rows::default();
     let api = warehouse.api();
     for user in 0..60 {
@@ -65,9 +65,9 @@ fn tables_of_a_sink_stay_equal(kind: Kind) {
     }
     let sink = warehouse.sink();
     warehouse.wait_for_pass(&sink, 1);
-    warehouse.server.load_module();
+    warehouse.store.server.load_module();
     let mut reads = 0;
-    while_adopting(&warehouse.server, &warehouse.config, |round| {
+    while_adopting(&warehouse.store.server, &warehouse.config, |round| {
         let (note, user) = (round % NOTES, 100 + round);
         let name = note.to_string();
         api.act("like", on_note(note, user));
@@ -86,13 +86,13 @@ fn tables_of_a_sink_stay_equal(kind: Kind) {
     });
     expected.count("7", "read", reads);
     warehouse.wait_for(&expected);
-    assert_no_dead_letters(&warehouse.server, &warehouse.config);
-    assert_invariants(&warehouse.server, &warehouse.config);
-    assert_adopted(&warehouse.server, &warehouse.config);
+    assert_no_dead_letters(&warehouse.store.server, &warehouse.config);
+    assert_invariants(&warehouse.store.server, &warehouse.config);
+    assert_adopted(&warehouse.store.server, &warehouse.config);
     // The sink compares all rows when Redis was killed. Those of converted data are right before and after.
     let passes = metric(&sink.api(), "countd_sink_passes_total");
-    warehouse.server.kill();
-    warehouse.server.start_again();
+    warehouse.store.server.kill();
+    warehouse.store.server.start_again();
     warehouse.wait_for_pass(&sink, passes + 1);
     warehouse.wait_for(&expected);
 }

@@ -28,24 +28,28 @@ fn a_relay_waits_for_redis(kind: Kind) {
     let relay = shop.relay();
     shop.like(0, 100);
     shop.wait_until_relayed();
-    shop.server.kill();
+    shop.store.server.kill();
     shop.like(100, 400);
     wait_until("the relay retries", || {
         metric(&relay.api(), "countd_relay_retries_total") > 1
     });
     assert_eq!(shop.waiting(), 300);
-    shop.server.start_again();
+    shop.store.server.start_again();
     shop.wait_until_relayed();
     shop.assert_liked(400);
 }
 
 fn a_relay_without_tables_does_not_start(kind: Kind) {
     let shop = Shop::start(kind, "");
-    let checked = printed(&run(&shop.server, &shop.config, &["check"]));
+    let checked = printed(&run(&shop.store.server, &shop.config, &["check"]));
     assert!(checked.contains("relay: ok"), "{checked}");
     let refused = |settings: &str, part: &str| {
         for command in ["relay", "check"] {
-            let output = run(&shop.server, &config(&shop.database, settings), &[command]);
+            let output = run(
+                &shop.store.server,
+                &config(&shop.database, settings),
+                &[command],
+            );
             let errors = String::from_utf8_lossy(&output.stderr);
             assert!(!output.status.success(), "{command}: {settings}");
             assert!(errors.contains(part), "{command}: {settings}: {errors}");

@@ -3,7 +3,6 @@
 use super::Shop;
 use crate::support::database::{Kind, for_each_database};
 use crate::support::invariants::assert_invariants;
-use crate::support::stores::{cluster, module};
 use crate::support::{metric, wait_until_drained};
 use countint_tests::wait_until;
 
@@ -11,12 +10,7 @@ use countint_tests::wait_until;
 fn events_count_once_whatever_is_killed(kind: Kind) {
     const EACH: u64 = 600;
     const KILLS: u64 = 9;
-    // One database is tested with Redis in cluster mode, the other with a single server.
-    let server = match kind {
-        Kind::Postgres => module().server,
-        Kind::MariaDb => cluster().server,
-    };
-    let mut shop = Shop::on(server, kind, "batch = 20");
+    let mut shop = Shop::start(kind, "batch = 20");
     let mut relay = shop.relay();
     for kill in 0..KILLS {
         shop.like(kill * EACH, (kill + 1) * EACH);
@@ -32,8 +26,8 @@ fn events_count_once_whatever_is_killed(kind: Kind) {
                 shop.database.start_again();
             }
             _ => {
-                shop.server.kill();
-                shop.server.start_again();
+                shop.store.server.kill();
+                shop.store.server.start_again();
             }
         }
     }
@@ -41,7 +35,7 @@ fn events_count_once_whatever_is_killed(kind: Kind) {
     shop.assert_liked(KILLS * EACH);
     assert_eq!(metric(&relay.api(), "countd_relay_failed"), 0);
     assert_eq!(shop.database.count("event_outbox_dead"), 0);
-    assert_invariants(&shop.server, &shop.config);
+    assert_invariants(&shop.store.server, &shop.config);
 }
 
 /// The kill that matters most: the events are in the log, and the rows are not yet deleted.
@@ -73,7 +67,7 @@ fn a_kill_between_log_and_commit_counts_no_event_twice(kind: Kind) {
     shop.assert_liked(1_000);
     assert_eq!(shop.duplicates(), 1_000);
     assert_eq!(shop.database.count("event_outbox_dead"), 1);
-    assert_invariants(&shop.server, &shop.config);
+    assert_invariants(&shop.store.server, &shop.config);
 }
 
 /// SIGTERM: what has been appended is also committed.
@@ -84,13 +78,13 @@ fn a_stopped_relay_leaves_no_events_to_repeat(kind: Kind) {
     wait_until("some rows are relayed", || shop.waiting() < 1_900);
     relay.stop();
     let waiting = shop.waiting();
-    wait_until_drained(&shop.server, super::PARTITIONS);
+    wait_until_drained(&shop.store.server, super::PARTITIONS);
     assert!(shop.server_has_counted(2_000 - waiting));
     relay.launch();
     shop.wait_until_relayed();
     shop.assert_liked(2_000);
     assert_eq!(shop.duplicates(), 0);
-    assert_invariants(&shop.server, &shop.config);
+    assert_invariants(&shop.store.server, &shop.config);
 }
 
 impl Shop {

@@ -10,8 +10,9 @@ mod sharing;
 pub(crate) mod topic;
 
 use crate::support::database::{Database, Kind, PASSWORD, for_each_database};
+use crate::support::stores::{TestStore, cluster, module};
 use crate::support::{Api, Countd, Settings, metric, wait_until_drained};
-use countint_tests::{Server, page, wait_until};
+use countint_tests::{page, wait_until};
 
 const PARTITIONS: u16 = 8;
 /// The number of notes.
@@ -20,34 +21,42 @@ const NOTES: u64 = 20;
 /// An application's database with an outbox table, Redis, and a process that serves and consumes.
 pub(crate) struct Shop {
     pub(crate) database: Database,
-    pub(crate) server: Server,
+    pub(crate) store: TestStore,
     pub(crate) config: String,
     countd: Countd,
+}
+
+/// Redis: with one database in cluster mode, with the other a single server.
+fn store(kind: Kind) -> TestStore {
+    match kind {
+        Kind::Postgres => module(),
+        Kind::MariaDb => cluster(),
+    }
 }
 
 impl Shop {
     /// With the documented tables.
     pub(crate) fn start(kind: Kind, settings: &str) -> Shop {
-        Shop::on(Server::builder().append_only(true).start(), kind, settings)
+        Shop::on(store(kind), kind, settings)
     }
 
-    /// [`start`](Shop::start) with another Redis server.
-    pub(crate) fn on(server: Server, kind: Kind, settings: &str) -> Shop {
+    /// [`start`](Shop::start) with another kind of Redis.
+    pub(crate) fn on(store: TestStore, kind: Kind, settings: &str) -> Shop {
         let database = Database::start(kind);
         let is_marked = settings.contains("\"mark\"");
         for table in documented_tables(kind, is_marked) {
             database.execute(&table);
         }
-        Shop::with(database, server, settings)
+        Shop::with(database, store, settings)
     }
 
     /// With a database whose tables exist.
-    fn with(database: Database, server: Server, settings: &str) -> Shop {
+    fn with(database: Database, store: TestStore, settings: &str) -> Shop {
         let config = config(&database, settings);
-        let countd = Countd::start(&server, &config);
+        let countd = Countd::start(&store.server, &config);
         Shop {
             database,
-            server,
+            store,
             config,
             countd,
         }
@@ -55,7 +64,7 @@ impl Shop {
 
     pub(crate) fn relay(&self) -> Countd {
         let (command, config) = ("relay", self.config.as_str());
-        Countd::with(&self.server, &Settings { command, config })
+        Countd::with(&self.store.server, &Settings { command, config })
     }
 
     fn api(&self) -> Api {
@@ -100,7 +109,7 @@ impl Shop {
     #[track_caller]
     pub(crate) fn wait_until_relayed(&self) {
         wait_until("all rows are relayed", || self.waiting() == 0);
-        wait_until_drained(&self.server, PARTITIONS);
+        wait_until_drained(&self.store.server, PARTITIONS);
     }
 
     /// Asserts that the likes of this many users were counted.

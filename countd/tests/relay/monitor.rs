@@ -13,9 +13,9 @@ fn a_relay_knows_the_backlog_that_nothing_counts() {
     );
     let relay = shop.relay();
     let (command, config) = ("serve", shop.config.as_str());
-    let serve = Countd::with(&shop.server, &Settings { command, config });
+    let serve = Countd::with(&shop.store.server, &Settings { command, config });
     // The only consumer.
     shop.countd.stop();
     shop.like(0, 30);
-    assert_knows_backlog(&relay, &serve, &shop.server, 30);
+    assert_knows_backlog(&relay, &serve, &shop.store.server, 30);
 }

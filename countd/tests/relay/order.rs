@@ -25,10 +25,10 @@ fn batches_of_several_connections_keep_the_order(kind: Kind) {
     shop.insert(&rows.collect::<Vec<_>>());
     let _relay = shop.relay();
     shop.wait_until_relayed();
-    let mut client = shop.server.client();
+    let mut client = shop.store.server.client();
     let mut found = 0;
     for partition in 0..PARTITIONS {
-        let log = client.ok(&format!("XRANGE x:cnt-update:{partition} - +"));
+        let log = client.ok(&format!("XRANGE {} - +", shop.store.log(partition)));
         let ids = event_ids(&reply::format(&log));
         assert!(ids.is_sorted(), "partition {partition}: {ids:?}");
         found += ids.len() as u64;

@@ -66,7 +66,7 @@ fn poisoned_rows_are_set_aside_with_the_reason(kind: Kind) {
     assert_eq!(metric(&relay.api(), "countd_relay_sent_total"), 400);
     assert!(relay.log().contains("rows cannot be counted"));
     assert_eq!(
-        printed(&run(&shop.server, &shop.config, &["dead", "list"])),
+        printed(&run(&shop.store.server, &shop.config, &["dead", "list"])),
         ""
     );
 }
@@ -97,7 +97,7 @@ fn rows_that_were_set_aside_can_be_sent_again(kind: Kind) {
     let _relay = shop.relay();
     shop.wait_until_relayed();
     printed(&run(
-        &shop.server,
+        &shop.store.server,
         &shop.config,
         &["schema", "extend", "v1", "later"],
     ));

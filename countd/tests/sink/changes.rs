@@ -3,8 +3,6 @@
 use super::{PARTITIONS, Rows, Warehouse};
 use crate::support::database::{Kind, for_each_database};
 use crate::support::{Api, metric, on_note, printed, run, with};
-use countd::domain::ids::{Entity, Id, Name};
-use countd::domain::keys::{Keys, PartitionHash};
 use countint_tests::wait_until;
 use serde_json::{Value as Json, json};
 
@@ -47,19 +45,12 @@ fn changes_without_events_reach_the_tables(kind: Kind) {
     expected.count("1", "read", 0);
     warehouse.wait_for(&expected);
     // A counter that was damaged is corrected by a comparison.
-    let mut client = warehouse.server.client();
-    let keys = Keys::new(PARTITIONS, false, PartitionHash::Murmur2);
-    let note = Entity {
-        etype: Name::new("note").expect("a name"),
-        eid: Id::new("1").expect("an ID"),
-    };
-    let partition = keys.of_entity(&note);
-    client.ok(&format!(
-        "CTAB.BATCHINCR tab:v1:note:{partition} 1 LEN 5 1 3"
-    ));
+    let mut client = warehouse.store.server.client();
+    let table = warehouse.store.table("v1", "note:1", PARTITIONS);
+    client.ok(&format!("CTAB.BATCHINCR {table} 1 LEN 5 1 3"));
     assert_eq!(api.counts(1)["like"], 7);
     printed(&run(
-        &warehouse.server,
+        &warehouse.store.server,
         &warehouse.config,
         &["reconcile", "--all"],
     ));

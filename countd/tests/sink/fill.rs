@@ -1,6 +1,6 @@
 //! Data that is older than the sink.
 
-use super::{PARTITIONS, Rows, Warehouse, database, rows};
+use super::{PARTITIONS, Rows, Warehouse, database, rows, store};
 use crate::support::database::{Database, Kind, for_each_database};
 use crate::support::stores::{TestStore, for_each_store};
 use crate::support::{metric, on_note, wait_until_drained};
@@ -37,10 +37,11 @@ fn act(warehouse: &Warehouse) -> Rows {
 fn existing_data_is_copied_and_other_rows_are_deleted(kind: Kind) {
     let warehouse = Warehouse::start(kind, "");
     let expected = act(&warehouse);
-    wait_until_drained(&warehouse.server, PARTITIONS);
-    let mut client = warehouse.server.client();
+    wait_until_drained(&warehouse.store.server, PARTITIONS);
+    let mut client = warehouse.store.server.client();
     for partition in 0..PARTITIONS {
-        client.ok(&format!("XTRIM x:cnt-update:{partition} MAXLEN 0"));
+        let log = warehouse.store.log(partition);
+        client.ok(&format!("XTRIM {log} MAXLEN 0"));
     }
     warehouse.database.execute(
         "INSERT INTO t_praise_detail (user_id, msg_id) VALUES (1, 2), (5, 2), (77, 78); \
@@ -80,8 +81,7 @@ fn columns_decide_which_ids_are_kept(kind: Kind) {
             );
         }
         database.execute(&tables);
-        let server = countint_tests::Server::builder().append_only(true).start();
-        let warehouse = Warehouse::with(database, server, "");
+        let warehouse = Warehouse::with(database, store(kind), "");
         let api = warehouse.api();
         let mut numbers = Rows::default();
         let mut all = Rows::default();
@@ -112,7 +112,7 @@ for_each_database! {
 
 /// Counters of tables, of objects and of Strings, and keys with hash tags; before the sink, and while it follows the logs.
 fn data_of_each_layout_is_kept(store: TestStore) {
-    let warehouse = Warehouse::with(database(Kind::Postgres), store.server, "");
+    let warehouse = Warehouse::with(database(Kind::Postgres), store, "");
     let mut expected = act(&warehouse);
     let sink = warehouse.sink();
     warehouse.wait_for(&expected);
@@ -134,9 +134,7 @@ fn facts_of_each_store_are_kept() {
         let (_, metrics) = DEFAULTS.split_once("[metrics.read]").expect("metrics");
         let facts = format!("nature = \"once\"\nfacts = \"{facts}\"\n");
         let metrics = metrics.replace("nature = \"once\"\n", &facts);
-        let server = countint_tests::Server::builder().append_only(true).start();
-        let settings = format!("[metrics.read]{metrics}");
-        let warehouse = Warehouse::with(database(Kind::Postgres), server, &settings);
+        let warehouse = Warehouse::start(Kind::Postgres, &format!("[metrics.read]{metrics}"));
         let mut expected = act(&warehouse);
         let sink = warehouse.sink();
         warehouse.wait_for(&expected);

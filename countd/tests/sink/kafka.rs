@@ -17,13 +17,13 @@ fn start(brokers: &impl Cluster, kind: Kind, store: TestStore) -> Warehouse {
     let database = database(kind);
     let log = config(&brokers.addresses(), PARTITIONS, "");
     let config = log + &sections(&database, "batch = 50");
-    Warehouse::of_config(database, store.server, config)
+    Warehouse::of_config(database, store, config)
 }
 
 /// Starts the process that serves and consumes with another configuration.
 fn configure(warehouse: &mut Warehouse, config: String) {
     warehouse.countd.stop();
-    warehouse.countd = Countd::start(&warehouse.server, &config);
+    warehouse.countd = Countd::start(&warehouse.store.server, &config);
     warehouse.config = config;
 }
 
@@ -92,7 +92,7 @@ fn rows_of_mariadb_follow_a_topic() {
 #[test]
 fn rows_of_a_topic_are_right_whatever_is_killed() {
     let mock = Mock::start(TOPIC_PARTITIONS);
-    let mut warehouse = start(&mock, Kind::Postgres, module());
+    let mut warehouse = start(&mock, Kind::Postgres, cluster());
     let mut sink = warehouse.sink();
     let mut expected = Rows::default();
     for round in 1..10 {
@@ -107,11 +107,12 @@ fn rows_of_a_topic_are_right_whatever_is_killed() {
                 warehouse.countd.launch();
             }
             _ => {
-                warehouse.server.kill();
-                warehouse.server.start_again();
-                wait_until("countd is connected", || {
-                    warehouse.api().get("/readyz").0 == 200
-                });
+                warehouse.store.server.kill();
+                warehouse.store.server.start_again();
+                // It is ready as soon as one node of a cluster is.
+                let api = warehouse.api();
+                let is_read = |note| api.get(&format!("/counter/note/{note}")).0 == 200;
+                wait_until("all notes can be read", || (0..NOTES).all(is_read));
             }
         }
     }

@@ -1,8 +1,7 @@
 //! Processes and servers are killed with SIGKILL.
 
-use super::{Rows, Warehouse, database};
+use super::{Rows, Warehouse};
 use crate::support::database::{Kind, for_each_database};
-use crate::support::stores::{cluster, module};
 use crate::support::{Api, metric, on_note, with};
 use countint_tests::wait_until;
 use serde_json::{Value as Json, json};
@@ -66,12 +65,7 @@ fn act(warehouse: &Warehouse, expected: &mut Rows, random: &mut Random) {
 fn rows_are_right_whatever_is_killed(kind: Kind) {
     // Small transactions, so that most kills are between two of them.
     let settings = "batch = 5\ntimeout_ms = 5000";
-    // One database is tested with Redis in cluster mode, the other with a single server.
-    let server = match kind {
-        Kind::Postgres => cluster().server,
-        Kind::MariaDb => module().server,
-    };
-    let mut warehouse = Warehouse::with(database(kind), server, settings);
+    let mut warehouse = Warehouse::start(kind, settings);
     let mut sink = warehouse.sink();
     let mut expected = Rows::default();
     let mut random = Random(7);
@@ -89,8 +83,8 @@ fn rows_are_right_whatever_is_killed(kind: Kind) {
                 warehouse.database.start_again();
             }
             2 => {
-                warehouse.server.kill();
-                warehouse.server.start_again();
+                warehouse.store.server.kill();
+                warehouse.store.server.start_again();
             }
             _ => {
                 warehouse.countd.kill();

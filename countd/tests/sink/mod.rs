@@ -11,8 +11,9 @@ mod sharing;
 mod tables;
 
 use crate::support::database::{Database, Kind, PASSWORD, for_each_database};
+use crate::support::stores::{TestStore, cluster, module};
 use crate::support::{Api, Countd, Settings, metric, on_note, wait_until_drained, with};
-use countint_tests::{Server, page, wait_until};
+use countint_tests::{page, wait_until};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,7 +22,7 @@ const PARTITIONS: u16 = 8;
 /// A database with the tables of a sink, Redis, and a process that serves and consumes.
 pub(crate) struct Warehouse {
     pub(crate) database: Database,
-    pub(crate) server: Server,
+    pub(crate) store: TestStore,
     pub(crate) config: String,
     countd: Countd,
 }
@@ -33,23 +34,30 @@ pub(crate) struct Rows {
     counts: BTreeMap<(String, String), u64>,
 }
 
+/// Redis: with one database in cluster mode, with the other a single server.
+fn store(kind: Kind) -> TestStore {
+    match kind {
+        Kind::Postgres => cluster(),
+        Kind::MariaDb => module(),
+    }
+}
+
 impl Warehouse {
     /// With the documented tables.
     pub(crate) fn start(kind: Kind, settings: &str) -> Warehouse {
-        let server = Server::builder().append_only(true).start();
-        Warehouse::with(database(kind), server, settings)
+        Warehouse::with(database(kind), store(kind), settings)
     }
 
-    pub(crate) fn with(database: Database, server: Server, settings: &str) -> Warehouse {
+    pub(crate) fn with(database: Database, store: TestStore, settings: &str) -> Warehouse {
         let config = config(&database, settings);
-        Warehouse::of_config(database, server, config)
+        Warehouse::of_config(database, store, config)
     }
 
-    fn of_config(database: Database, server: Server, config: String) -> Warehouse {
-        let countd = Countd::start(&server, &config);
+    fn of_config(database: Database, store: TestStore, config: String) -> Warehouse {
+        let countd = Countd::start(&store.server, &config);
         Warehouse {
             database,
-            server,
+            store,
             config,
             countd,
         }
@@ -58,7 +66,7 @@ impl Warehouse {
     /// Another process of the sink.
     pub(crate) fn sink(&self) -> Countd {
         let (command, config) = ("sink", self.config.as_str());
-        Countd::with(&self.server, &Settings { command, config })
+        Countd::with(&self.store.server, &Settings { command, config })
     }
 
     pub(crate) fn api(&self) -> Api {
@@ -73,7 +81,7 @@ impl Warehouse {
     /// Waits until the tables have these rows, when all events are counted.
     #[track_caller]
     pub(crate) fn wait_for(&self, expected: &Rows) {
-        wait_until_drained(&self.server, PARTITIONS);
+        wait_until_drained(&self.store.server, PARTITIONS);
         let mut last = Rows::default();
         let (what, found) = ("the tables equal the model", &mut last);
         let is_equal = || {

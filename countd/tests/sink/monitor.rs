@@ -11,12 +11,12 @@ fn a_sink_knows_the_backlog_that_nothing_counts() {
     let mut warehouse = Warehouse::start(Kind::Postgres, settings);
     let sink = warehouse.sink();
     let (command, config) = ("serve", warehouse.config.as_str());
-    let serve = Countd::with(&warehouse.server, &Settings { command, config });
+    let serve = Countd::with(&warehouse.store.server, &Settings { command, config });
     // The only consumer.
     warehouse.countd.stop();
     let api = serve.api();
     for user in 0..30 {
         api.act("like", on_note(1, user));
     }
-    assert_knows_backlog(&sink, &serve, &warehouse.server, 30);
+    assert_knows_backlog(&sink, &serve, &warehouse.store.server, 30);
 }

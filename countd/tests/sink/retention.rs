@@ -2,18 +2,19 @@
 
 use super::{PARTITIONS, Rows, Warehouse};
 use crate::support::database::{Kind, for_each_database};
+use crate::support::stores::TestStore;
 use crate::support::{metric, on_note, printed, run, with};
-use countint_tests::{reply, wait_until};
+use countint_tests::{Server, reply, wait_until};
 use serde_json::json;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The number of entries of all logs.
+/// The number of entries of the log of note 1.
 fn entries(warehouse: &Warehouse) -> i64 {
-    let mut client = warehouse.server.client();
-    let lengths = (0..PARTITIONS).map(|of| client.ok(&format!("XLEN x:cnt-update:{of}")));
-    lengths.map(reply::int).sum()
+    let store = &warehouse.store;
+    let log = store.log(TestStore::partition("note:1", PARTITIONS));
+    reply::int(store.server.client().ok(&format!("XLEN {log}")))
 }
 
 /// Likes of note 1 that are more than logs retain.
@@ -42,7 +43,7 @@ fn a_sink_that_was_away_reads_what_the_logs_have_kept(kind: Kind) {
     warehouse.api().act("like", remove);
     expected.details.remove(&("3".to_owned(), "1".to_owned()));
     expected.like("1", []);
-    crate::support::wait_until_drained(&warehouse.server, PARTITIONS);
+    crate::support::wait_until_drained(&warehouse.store.server, PARTITIONS);
     // The consumer trims idle logs after 2 seconds, and a log at once after 1000 entries.
     assert_eq!(entries(&warehouse), 2_001);
     sink.launch();
@@ -65,9 +66,12 @@ fn entries_that_were_trimmed_are_noticed(kind: Kind) {
     like(&warehouse, &mut expected, 0..100);
     warehouse.wait_for(&expected);
     sink.stop();
-    let mut client = warehouse.server.client();
+    let mut client = warehouse.store.server.client();
     wait_until("the hold has expired", || {
-        reply::int(client.ok("EXISTS x:cnt-update:sink")) == 0
+        (0..PARTITIONS).all(|partition| {
+            let hold = warehouse.store.hold_of_sink(partition);
+            reply::int(client.ok(&format!("EXISTS {hold}"))) == 0
+        })
     });
     // Removals, which no scan of the facts would find.
     for user in 0..50 {
@@ -93,12 +97,12 @@ fn a_sink_that_was_ended_can_begin_again(kind: Kind) {
     let mut expected = Rows::default();
     warehouse.wait_for_pass(&sink, 1);
     sink.stop();
-    let mut client = warehouse.server.client();
+    let mut client = warehouse.store.server.client();
     let recorded =
         |client: &mut countint_tests::Client| reply::text(client.ok("HGET countd:layout sink"));
     assert_eq!(recorded(&mut client), "on");
     printed(&run(
-        &warehouse.server,
+        &warehouse.store.server,
         &warehouse.config,
         &["sink", "--end"],
     ));
@@ -129,21 +133,26 @@ fn writes_that_redis_has_lost_are_not_kept(kind: Kind) {
     warehouse.wait_for_pass(&sink, 1);
     like(&warehouse, &mut before, 0..20);
     warehouse.wait_for(&before);
-    let dir = warehouse.server.dir().to_owned();
-    let (files, copy) = (dir.join("appendonlydir"), dir.join("copy"));
+    let dirs = warehouse.store.server.nodes().map(Server::dir);
+    let files = dirs.map(|dir| (dir.join("appendonlydir"), dir.join("copy")));
+    let files: Vec<(PathBuf, PathBuf)> = files.collect();
     let copied = |from: &Path, to: &Path| {
         let copied = Command::new("cp").arg("-r").arg(from).arg(to).status();
         assert!(copied.is_ok_and(|status| status.success()));
     };
-    copied(&files, &copy);
+    for (files, copy) in &files {
+        copied(files, copy);
+    }
     let mut lost = before.clone();
     like(&warehouse, &mut lost, 20..30);
     warehouse.wait_for(&lost);
     sink.suspend();
-    warehouse.server.kill();
-    fs::remove_dir_all(&files).expect("a directory");
-    copied(&copy, &files);
-    warehouse.server.start_again();
+    warehouse.store.server.kill();
+    for (files, copy) in &files {
+        fs::remove_dir_all(files).expect("a directory");
+        copied(copy, files);
+    }
+    warehouse.store.server.start_again();
     for user in 30..40 {
         let like = on_note(1, user).to_string();
         wait_until("the action succeeds", || {
@@ -154,7 +163,7 @@ fn writes_that_redis_has_lost_are_not_kept(kind: Kind) {
         });
     }
     before.like("1", 30..40);
-    crate::support::wait_until_drained(&warehouse.server, PARTITIONS);
+    crate::support::wait_until_drained(&warehouse.store.server, PARTITIONS);
     sink.resume();
     warehouse.wait_for(&before);
     warehouse.wait_for_pass(&sink, 2);

@@ -1,13 +1,13 @@
 //! What cannot be split, and what waits while an entity is split.
 
 use super::{CONFIG, merge, split};
-use crate::support::stores::module;
+use crate::support::stores::{TestStore, for_each_store};
 use crate::support::{Countd, on_note, run};
 use serde_json::json;
 
-#[test]
-fn what_cannot_be_split_is_refused_with_the_reason() {
-    let store = module();
+for_each_store!([module cluster] what_cannot_be_split_is_refused_with_the_reason);
+
+fn what_cannot_be_split_is_refused_with_the_reason(store: TestStore) {
     let server = &store.server;
     let countd = Countd::start(server, CONFIG);
     let api = countd.api();

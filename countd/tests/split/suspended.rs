@@ -2,11 +2,19 @@
 
 use super::{CONFIG, hot, merge, repeated, split};
 use crate::support::invariants::assert_invariants;
+use crate::support::stores::{TestStore, for_each_store};
 use crate::support::{Api, Countd, Settings, on_note, set_schema, wait_until_drained};
 use countint_tests::{Server, reply, wait_until};
 use std::ops::Range;
 use std::thread::{self, sleep};
 use std::time::Duration;
+
+for_each_store! {
+    [module cluster]
+    a_process_that_was_suspended_during_the_first_split_answers_with_the_shards
+    a_process_that_was_suspended_during_a_merge_counts_at_the_base
+    a_process_that_was_suspended_until_fences_expired_counts_at_the_base
+}
 
 /// The processes `all` and `serve`. The second one is suspended.
 fn processes(server: &Server) -> [Countd; 2] {
@@ -17,24 +25,20 @@ fn processes(server: &Server) -> [Countd; 2] {
     })
 }
 
-#[test]
-fn a_process_that_was_suspended_during_the_first_split_answers_with_the_shards() {
-    let server = Server::start();
-    let processes = processes(&server);
+fn a_process_that_was_suspended_during_the_first_split_answers_with_the_shards(store: TestStore) {
+    let server = &store.server;
+    let processes = processes(server);
     let [other, suspended] = [processes[0].api(), processes[1].api()];
     other.ok(other.post("/action/like", &on_note(7, 1)));
     wait_until("the like is counted", || suspended.counts(7)["like"] == 1);
     processes[1].suspend();
-    hot(
-        &server,
-        CONFIG,
-        &["split", "note:7", "--shards", "4", "--grace", "31"],
-    );
+    let arguments = ["split", "note:7", "--shards", "4", "--grace", "31"];
+    hot(server, CONFIG, &arguments);
     for uid in 2..=40 {
         other.ok(other.post("/action/like", &on_note(7, uid)));
     }
-    wait_until_drained(&server, 16);
-    resume(&server, &processes[1]);
+    wait_until_drained(server, 16);
+    resume(server, &processes[1]);
     // It refuses until it has read the layout.
     let mut refused = 0;
     let count = loop {
@@ -91,36 +95,35 @@ fn resume(server: &Server, process: &Countd) {
 
 /// An entity with facts at the base and at shards is merged while the second process is suspended. It goes on after `meanwhile`, with
 /// likes and with likes that are taken back.
-fn assert_counts_at_the_base(meanwhile: impl FnOnce(&Server)) {
-    let server = Server::start();
-    let processes = processes(&server);
+fn assert_counts_at_the_base(store: &TestStore, meanwhile: impl FnOnce(&Server)) {
+    let server = &store.server;
+    let processes = processes(server);
     let [other, suspended] = [processes[0].api(), processes[1].api()];
     like_and_unlike(&suspended, (1..11, 0..0), || {});
-    split(&server, CONFIG);
+    split(server, CONFIG);
     like_and_unlike(&suspended, (11..41, 0..0), || {});
     processes[1].suspend();
-    merge(&server, CONFIG);
-    meanwhile(&server);
+    merge(server, CONFIG);
+    meanwhile(server);
     like_and_unlike(&suspended, (41..81, 5..20), || {
-        resume(&server, &processes[1]);
+        resume(server, &processes[1]);
     });
-    assert_eq!(facts(&server), ["rbm:like:note:7"]);
+    let base = store.key("rbm:like:", "note:7", "note:7");
+    assert_eq!(facts(server), [base]);
     for api in [&other, &suspended] {
         assert_eq!(api.counts(7)["like"], 65);
     }
-    assert_invariants(&server, CONFIG);
+    assert_invariants(server, CONFIG);
 }
 
 /// The fences at the shards refuse what it sends at first, or it refuses to send it.
-#[test]
-fn a_process_that_was_suspended_during_a_merge_counts_at_the_base() {
-    assert_counts_at_the_base(|_| {});
+fn a_process_that_was_suspended_during_a_merge_counts_at_the_base(store: TestStore) {
+    assert_counts_at_the_base(&store, |_| {});
 }
 
 /// Fences expire after a day. A process that was suspended for as long is not stopped by them.
-#[test]
-fn a_process_that_was_suspended_until_fences_expired_counts_at_the_base() {
-    assert_counts_at_the_base(|server| {
+fn a_process_that_was_suspended_until_fences_expired_counts_at_the_base(store: TestStore) {
+    assert_counts_at_the_base(&store, |server| {
         let mut client = server.client();
         let expiring = reply::array(client.ok("KEYS *:note:7~*"));
         assert!(!expiring.is_empty());

@@ -1,13 +1,19 @@
 //! Entities that are split because of the rate of their writes, and where operators see split entities.
 
 use super::{CONFIG, merge, split};
-use crate::support::stores::module;
+use crate::support::stores::{TestStore, for_each_store};
 use crate::support::{Api, Countd, metric, on_note, pause, with};
 use countint_tests::env::deadline;
 use countint_tests::wait_until;
 use serde_json::json;
 use std::ops::Range;
 use std::time::Instant;
+
+for_each_store! {
+    [module cluster]
+    an_entity_with_too_many_writes_is_split
+    split_entities_are_listed
+}
 
 /// The grace period of a split without a command.
 const GRACE_SECONDS: u64 = 60;
@@ -27,9 +33,7 @@ fn listed(api: &Api) -> Option<u64> {
     note["shards"].as_u64()
 }
 
-#[test]
-fn an_entity_with_too_many_writes_is_split() {
-    let store = module();
+fn an_entity_with_too_many_writes_is_split(store: TestStore) {
     let config = CONFIG.replace(
         "[hot]\n",
         "[monitor]\ninterval_seconds = 1\n[hot]\nmin_rate = 1\nsplit_rate = 1\nsplit_shards = 8\n",
@@ -63,9 +67,7 @@ fn an_entity_with_too_many_writes_is_split() {
     assert_eq!(api.counts(7)["like"], 40);
 }
 
-#[test]
-fn split_entities_are_listed() {
-    let store = module();
+fn split_entities_are_listed(store: TestStore) {
     let config = CONFIG.replace(
         "[hot]\n",
         "[monitor]\ninterval_seconds = 1\n[hot]\nmin_rate = 1\n",

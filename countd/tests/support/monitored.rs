@@ -1,6 +1,6 @@
 //! The metrics of the logs and of the nodes of Redis, which every process exposes, whatever its role.
 
-use super::{Countd, metric};
+use super::{Api, Countd, metric};
 use countint_tests::{Server, wait_until};
 use std::collections::BTreeSet;
 
@@ -28,9 +28,21 @@ pub fn assert_knows_backlog(countd: &Countd, serve: &Countd, server: &Server, ba
     });
     assert!(metric(&api, "countd_log_entries") >= backlog);
     assert_eq!(metric(&api, "countd_dead_letters"), 0);
+    for node in server.nodes() {
+        assert_knows_node(&api, node);
+    }
+    let known = collected(countd);
+    assert!(known.len() > 40, "{known:?}");
+    wait_until("it knows what the other process knows", || {
+        collected(serve) == known
+    });
+}
+
+#[track_caller]
+fn assert_knows_node(api: &Api, node: &Server) {
     let of_node = |name: &str| {
-        let node = format!("{{node=\"127.0.0.1:{}\"}}", server.port());
-        metric(&api, &format!("countd_redis_{name}{node}"))
+        let node = format!("{{node=\"127.0.0.1:{}\"}}", node.port());
+        metric(api, &format!("countd_redis_{name}{node}"))
     };
     for name in [
         "up",
@@ -48,9 +60,4 @@ pub fn assert_knows_backlog(countd: &Countd, serve: &Countd, server: &Server, ba
     ] {
         assert!(of_node(name) > 0, "{name}");
     }
-    let known = collected(countd);
-    assert!(known.len() > 40, "{known:?}");
-    wait_until("it knows what the other process knows", || {
-        collected(serve) == known
-    });
 }

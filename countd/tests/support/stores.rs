@@ -1,6 +1,7 @@
 //! The kinds of Redis servers that countd supports.
 
-use countint_tests::{Builder, Cluster, Server, reply, wait_until};
+use countint_tests::{Builder, Clock, Cluster, Server, reply, wait_until};
+use std::cell::RefCell;
 use std::fs;
 
 /// A server and the layout of its keys.
@@ -17,12 +18,7 @@ pub struct TestStore {
 
 /// A server with the module.
 pub fn module() -> TestStore {
-    TestStore {
-        server: Server::builder().append_only(true).start(),
-        has_module: true,
-        has_tables: true,
-        is_cluster: false,
-    }
+    without_tags(Server::builder().append_only(true).start())
 }
 
 /// A server with the module and data whose counters are objects.
@@ -84,9 +80,53 @@ pub fn cluster() -> TestStore {
     with_tags(cluster_of(|builder| builder.append_only(true)))
 }
 
+/// The wall clocks of the nodes.
+pub struct Clocks(Vec<Clock>);
+
+impl Clocks {
+    /// Sets the clocks `seconds` ahead of the machine, or behind if negative. Those of the nodes of a cluster differ by ten minutes.
+    pub fn set(&self, seconds: i64) {
+        for (clock, node) in self.0.iter().zip(0..) {
+            clock.set(seconds + 600 * node);
+        }
+    }
+}
+
+/// A server with the module and a clock that the test sets.
+pub fn module_with_clock() -> (TestStore, Clocks) {
+    let clock = Clock::new();
+    let store = without_tags(Server::builder().clock(&clock).start());
+    (store, Clocks(vec![clock]))
+}
+
+/// [`cluster`] whose nodes have clocks that the test sets.
+pub fn cluster_with_clocks() -> (TestStore, Clocks) {
+    let clocks = RefCell::new(Vec::new());
+    let server = cluster_of(|builder| {
+        let clock = Clock::new();
+        let builder = builder.clock(&clock);
+        clocks.borrow_mut().push(clock);
+        // Longer than any step: nodes measure with the wall clock how long another one has not answered.
+        builder.config("cluster-node-timeout 4000000000")
+    });
+    let clocks = Clocks(clocks.into_inner());
+    clocks.set(0);
+    (with_tags(server), clocks)
+}
+
 /// A server with the module, in cluster mode, that serves all slots.
 pub fn only_node() -> TestStore {
     with_tags(one_node_cluster())
+}
+
+/// A server with the module that is not in cluster mode.
+fn without_tags(server: Server) -> TestStore {
+    TestStore {
+        server,
+        has_module: true,
+        has_tables: true,
+        is_cluster: false,
+    }
 }
 
 /// A server with the module, in cluster mode.
@@ -118,7 +158,7 @@ pub fn one_node_cluster() -> Server {
 
 fn cluster_of(settings: impl Fn(Builder) -> Builder) -> Server {
     // A node that waits for the processor has not failed.
-    let settings = |builder| settings(builder).config("cluster-node-timeout 30000");
+    let settings = |builder: Builder| settings(builder.config("cluster-node-timeout 30000"));
     Cluster::with(settings).into_server()
 }
 
@@ -260,6 +300,17 @@ impl TestStore {
         format!("x:changes{}", self.hash_tag(partition))
     }
 
+    /// What the nodes have logged of commands that users may not execute.
+    pub fn refused_commands(&self) -> Vec<String> {
+        let of_node = |node: &Server| reply::array(node.client().ok("ACL LOG"));
+        let entries = self.server.nodes().flat_map(of_node);
+        let entries = entries.map(|entry| reply::format(&entry));
+        // The client library tells newer servers its name, and ignores the refusal.
+        entries
+            .filter(|entry| !entry.contains("client|setinfo"))
+            .collect()
+    }
+
     /// How often the nodes have executed a command, those of scripts included.
     pub fn calls_of(&self, command: &str) -> u64 {
         let name = format!("cmdstat_{command}");
@@ -291,6 +342,14 @@ impl TestStore {
     /// The log of a partition.
     pub fn log(&self, partition: u16) -> String {
         self.numbered("x:cnt-update", partition)
+    }
+
+    /// The offsets that a sink has not read.
+    pub fn hold_of_sink(&self, partition: u16) -> String {
+        match self.is_cluster {
+            true => format!("x:cnt-update:{{{partition}}}:sink"),
+            false => "x:cnt-update:sink".to_owned(),
+        }
     }
 
     /// The list of a partition's days that have daily facts.
