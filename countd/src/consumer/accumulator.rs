@@ -31,6 +31,9 @@ const MOVE_COST: usize = 12;
 const CHECK_COST: usize = 40;
 /// The cost of adding up the days of a counter that is checked: about 1,000 days.
 const DAY_CHECK_COST: usize = 800;
+/// How long what a rejected commit has found is carried to later commits, while its records are fetched again. The brokers may be away, and
+/// keys may be repaired meanwhile.
+const MAX_CARRIED: Duration = Duration::from_secs(5);
 /// The maximum number of entities that a batch announces.
 const MAX_CHANGES: usize = 10_000;
 /// The maximum number of dead letters in a batch. Their payloads are kept in memory.
@@ -49,6 +52,10 @@ pub struct CommitGroup {
     pub duplicate_envelopes: HashSet<Id>,
     /// Keys of counters that were repaired because an earlier commit of the group was rejected, and how often.
     pub repaired_keys: HashMap<String, u32>,
+    /// The offsets in the topic after the records of rejected commits that are not committed yet, by partition.
+    rejected_records: BTreeMap<Partition, u64>,
+    /// When the last one of these commits was rejected.
+    rejected_at: Option<Instant>,
 }
 
 impl CommitGroup {
@@ -57,6 +64,17 @@ impl CommitGroup {
         !(self.unusable_keys.is_empty()
             && self.duplicate_envelopes.is_empty()
             && self.repaired_keys.is_empty())
+    }
+
+    /// Remembers the records of the group, whose commit was rejected.
+    fn reject_records(&mut self) {
+        for (partition, update) in &self.batch.positions {
+            if let Some(topic) = update.topic {
+                let until = self.rejected_records.entry(*partition).or_default();
+                *until = topic.next.max(*until);
+            }
+        }
+        self.rejected_at = Some(Instant::now());
     }
 }
 
@@ -197,15 +215,42 @@ impl Accumulator {
         self.groups.clear();
     }
 
-    /// Records that counters were repaired. The entries of the group will be read again. `repaired_keys` of the group has these keys already.
-    pub fn retry(&mut self, group: CommitGroup) {
-        let Some(partition) = group.batch.positions.keys().next() else {
-            return;
-        };
+    /// Carries what rejected commits of a group have found to its next commit.
+    fn carry(&mut self, group: CommitGroup) -> Option<&mut CommitGroup> {
+        let partition = group.batch.positions.keys().next()?;
         let retry = self.groups.entry(self.group_id(*partition)).or_default();
         retry.unusable_keys = group.unusable_keys;
         retry.duplicate_envelopes = group.duplicate_envelopes;
         retry.repaired_keys = group.repaired_keys;
+        retry.rejected_records = group.rejected_records;
+        retry.rejected_at = group.rejected_at;
+        Some(retry)
+    }
+
+    /// Records that counters were repaired. The entries of the group will be read again. `repaired_keys` of the group has these keys already.
+    pub fn retry(&mut self, mut group: CommitGroup) {
+        group.reject_records();
+        self.carry(group);
+    }
+
+    /// Takes a group that was committed. After a rejected commit, entries of streams are read again before records of the topic, which the
+    /// reader has to fetch again. Unless this commit has all of these records, what was found is carried to the next commit: without it, the
+    /// commit of the records would be rejected again, and while streams have entries, again and again. `position` is the position of a
+    /// partition in the topic, if the worker owns it.
+    pub fn complete(
+        &mut self,
+        mut group: CommitGroup,
+        position: impl Fn(Partition) -> Option<u64>,
+    ) {
+        let is_left =
+            |partition: Partition, until| position(partition).is_some_and(|next| next < until);
+        group
+            .rejected_records
+            .retain(|partition, until| is_left(*partition, *until));
+        let is_recent = |at: Instant| at.elapsed() < MAX_CARRIED;
+        if !group.rejected_records.is_empty() && group.rejected_at.is_some_and(is_recent) {
+            self.carry(group);
+        }
     }
 
     /// Records why the commit of a group was rejected. Its entries will be read again, without these keys and envelopes.
@@ -213,36 +258,37 @@ impl Accumulator {
     /// Returns false if all of them were already excluded.
     pub fn exclude(
         &mut self,
-        group: CommitGroup,
+        mut group: CommitGroup,
         unusable_keys: Vec<(String, UnusableKey)>,
         duplicate_envelopes: Vec<Id>,
     ) -> bool {
-        let Some(partition) = group.batch.positions.keys().next() else {
+        let excluded_before = group.unusable_keys.len() + group.duplicate_envelopes.len();
+        group.reject_records();
+        let Some(retry) = self.carry(group) else {
             return false;
         };
-        let excluded_before = group.unusable_keys.len() + group.duplicate_envelopes.len();
-        let retry = self.groups.entry(self.group_id(*partition)).or_default();
-        retry.unusable_keys = group.unusable_keys;
         retry.unusable_keys.extend(unusable_keys);
-        retry.duplicate_envelopes = group.duplicate_envelopes;
         retry.duplicate_envelopes.extend(duplicate_envelopes);
-        retry.repaired_keys = group.repaired_keys;
         retry.unusable_keys.len() + retry.duplicate_envelopes.len() > excluded_before
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::batch::PositionUpdate;
+    use super::super::batch::{PositionUpdate, TopicUpdate};
     use super::*;
     use crate::domain::config::Config;
     use crate::domain::keys::PartitionHash;
 
     fn add_entry(accumulator: &mut Accumulator, partition: Partition) {
+        add(accumulator, partition, None);
+    }
+
+    fn add(accumulator: &mut Accumulator, partition: Partition, topic: Option<TopicUpdate>) {
         let update = PositionUpdate {
             from: 1,
             next: 2,
-            topic: None,
+            topic,
             history: None,
             fences: BTreeMap::new(),
             bytes: 0,
@@ -264,6 +310,41 @@ mod tests {
         accumulator.group_mut(1).batch.counts_hot = true;
         assert!(accumulator.should_flush(consumer, 0, under_load));
         assert!(!accumulator.should_flush(consumer, 3_600_000, under_load));
+    }
+
+    #[test]
+    fn exclusions_stay_until_records_of_the_topic_are_committed() {
+        let records = Some(TopicUpdate { from: 5, next: 8 });
+        for tagged in [false, true] {
+            let mut accumulator = Accumulator::new(Keys::new(4, tagged, PartitionHash::Murmur2));
+            add(&mut accumulator, 1, records);
+            let mut group = accumulator.take_all().pop().expect("a group");
+            group.repaired_keys.insert("a key".to_owned(), 1);
+            accumulator.retry(group);
+            // The entries of the stream are committed first.
+            add_entry(&mut accumulator, 1);
+            let group = accumulator.take_all().pop().expect("its entries");
+            accumulator.complete(group, |_| Some(5));
+            assert!(accumulator.take_all().is_empty());
+            add(&mut accumulator, 1, records);
+            let group = accumulator.take_all().pop().expect("its records");
+            assert!(group.repaired_keys.contains_key("a key"));
+            accumulator.complete(group, |_| Some(8));
+            assert!(accumulator.group_mut(1).repaired_keys.is_empty());
+        }
+    }
+
+    #[test]
+    fn exclusions_of_a_partition_of_another_worker_are_dropped() {
+        let mut accumulator = Accumulator::new(Keys::new(4, false, PartitionHash::Murmur2));
+        add(&mut accumulator, 1, Some(TopicUpdate { from: 5, next: 8 }));
+        let mut group = accumulator.take_all().pop().expect("a group");
+        group.repaired_keys.insert("a key".to_owned(), 1);
+        accumulator.retry(group);
+        add_entry(&mut accumulator, 2);
+        let group = accumulator.take_all().pop().expect("a group");
+        accumulator.complete(group, |_| None);
+        assert!(accumulator.group_mut(2).repaired_keys.is_empty());
     }
 
     #[test]

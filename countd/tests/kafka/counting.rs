@@ -4,12 +4,17 @@ use super::{PARTITIONS, Setup, TOPIC_PARTITIONS, envelope, event, read};
 use crate::support::invariants::assert_invariants;
 use crate::support::kafka::{Mock, Record};
 use crate::support::stores::{TestStore, for_each_store, module};
+use crate::support::workload::StopOnDrop;
 use crate::support::{metric, on_note, with};
+use countint_tests::wait_until;
 use serde_json::json;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread;
 
 for_each_store! {
     [module plain cluster]
     events_of_every_kind_are_counted
+    the_first_read_of_a_partition_is_counted_beside_likes
     records_of_other_clients_are_counted
 }
 
@@ -73,6 +78,40 @@ fn events_of_every_kind_are_counted(store: TestStore) {
         assert_eq!(record.partition, i32::from(partition) % TOPIC_PARTITIONS);
     }
     assert_eq!(metric(&api, "countd_events_duplicated_total"), 40);
+    assert_invariants(&setup.store.server, &setup.config);
+}
+
+/// The position of a partition has advanced, and the table of its counters does not exist: it may have been lost, so the commit of the first
+/// read is rejected, and an entry of the stream checks its counters by their facts. The entry, and likes of another note, are read again
+/// before the read.
+fn the_first_read_of_a_partition_is_counted_beside_likes(store: TestStore) {
+    let metrics = "[metrics.read]\nnature = \"repeatable\"\ncount = \"batched\"\n[metrics.like]\nnature = \"once\"\ncount = \"now\"\n\
+        [metrics.fav]\nnature = \"once\"\ncount = \"batched\"\n";
+    let setup = Setup::with(store, metrics);
+    let partition = |note: u64| TestStore::partition(&format!("note:{note}"), PARTITIONS);
+    let of_topic = |note| i32::from(partition(note)) % TOPIC_PARTITIONS;
+    let is_beside = |note: &u64| partition(*note) != partition(0) && of_topic(*note) == of_topic(0);
+    let note = (1..).find(is_beside).expect("a note");
+    setup.topic.produce(&[read(0, 1)]);
+    let field = format!("topic:{}", partition(note));
+    let position = format!("HGET {} {field}", setup.store.positions(partition(note)));
+    let mut client = setup.store.server.client();
+    wait_until("the position has advanced", || {
+        client.run(&position) == "\"1\""
+    });
+    let (api, stop) = (setup.api(), AtomicBool::new(false));
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut users = 1..;
+            while !stop.load(Relaxed) {
+                api.act("like", on_note(0, users.next().expect("a user")));
+            }
+        });
+        let _running = StopOnDrop(&stop);
+        setup.topic.produce(&[read(note, 1)]);
+        wait_until("the read is counted", || api.counts(note)["read"] == 1);
+    });
+    setup.assert_exact();
     assert_invariants(&setup.store.server, &setup.config);
 }
 

@@ -73,6 +73,9 @@ impl Worker {
                     acknowledgements.extend(self.complete(&group.batch, forwards));
                     let dead_letters = group.batch.dead_letters.iter();
                     with_dead_letters.extend(dead_letters.map(|dead| dead.partition));
+                    let partitions = &self.partitions;
+                    let position = |partition| Some(partitions.position(partition)?.topic);
+                    self.accumulator.complete(group, position);
                 }
                 // Another consumer has committed. The positions of these partitions are loaded again.
                 Ok(CommitOutcome::PositionConflict(conflicts)) => {
