@@ -16,9 +16,10 @@ use std::time::Duration;
 
 const PARTITIONS: u16 = 16;
 /// Logs keep all entries.
-const CONFIG: &str = "[log]\npartitions = 16\nretain = 1000000\nretain_bytes = 100000000\n[consumer]\nlinger_ms = 5\nsession_timeout_ms = 500\n\
+pub const CONFIG: &str = "[log]\npartitions = 16\nretain = 1000000\nretain_bytes = 100000000\n[consumer]\nlinger_ms = 5\nsession_timeout_ms = 500\n\
     [limits]\nuser = { per_second = 100000, burst = 1000000 }\n";
-const NOTE: u64 = 7;
+/// The note that all clients act on.
+pub const NOTE: u64 = 7;
 const AUTHOR: u64 = 99;
 const CLIENTS: u64 = 24;
 const USERS_OF_CLIENT: u64 = 10;
@@ -107,7 +108,7 @@ pub fn change_of(entry: Value) -> Option<(String, Vec<String>, bool)> {
 }
 
 /// Asserts that the facts, the counters and the log agree with the model.
-fn assert_exact(store: &TestStore, api: &Api, facts: &Facts) {
+fn assert_exact(store: &TestStore, config: &str, api: &Api, facts: &Facts) {
     wait_until_drained(&store.server, PARTITIONS);
     let likes = likes(facts);
     assert_eq!(api.counts(NOTE)["like"], likes);
@@ -141,8 +142,8 @@ fn assert_exact(store: &TestStore, api: &Api, facts: &Facts) {
     users.sort_unstable();
     let expected = facts.iter().filter(|(_, likes)| **likes);
     assert_eq!(users, expected.map(|(uid, _)| *uid).collect::<Vec<_>>());
-    assert_invariants(&store.server, CONFIG);
-    assert_eq!(printed(&run(&store.server, CONFIG, &["dead", "list"])), "");
+    assert_invariants(&store.server, config);
+    assert_eq!(printed(&run(&store.server, config, &["dead", "list"])), "");
 }
 
 fn grouped_actions_are_exact(store: TestStore) {
@@ -150,7 +151,7 @@ fn grouped_actions_are_exact(store: TestStore) {
     let api = countd.api();
     let mut facts = Facts::new();
     act_in_groups(&store, &api, &mut facts);
-    assert_exact(&store, &api, &facts);
+    assert_exact(&store, CONFIG, &api, &facts);
 }
 
 /// Sends an action, and leaves without waiting for the reply.
@@ -197,18 +198,20 @@ fn clients_that_leave_do_not_end_their_group(store: TestStore) {
     assert_invariants(&store.server, CONFIG);
 }
 
-/// Each client sends an action again until it is answered.
 fn grouped_actions_are_exact_when_processes_and_redis_are_killed(mut store: TestStore) {
-    set_schema(&store.server, CONFIG);
-    let settings = |command| Settings {
-        command,
-        config: CONFIG,
-    };
+    assert_exact_under_kills(&mut store, CONFIG, 150);
+}
+
+/// Asserts that grouped actions are exact when processes and Redis are killed. Each client sends this number of actions meanwhile, and each of
+/// them again until it is answered.
+pub fn assert_exact_under_kills(store: &mut TestStore, config: &str, actions: u64) {
+    set_schema(&store.server, config);
+    let settings = |command| Settings { command, config };
     let mut processes =
         ["all", "consume"].map(|command| Countd::with(&store.server, &settings(command)));
     let api = processes[0].api();
     let mut facts = Facts::new();
-    act_in_groups(&store, &api, &mut facts);
+    act_in_groups(store, &api, &mut facts);
     let act = |action: &Json| {
         let body = action.to_string();
         let mut again = false;
@@ -224,7 +227,7 @@ fn grouped_actions_are_exact_when_processes_and_redis_are_killed(mut store: Test
         }
     };
     thread::scope(|scope| {
-        let clients = scope.spawn(|| act_at_once(&mut facts, 1_000, 150, act));
+        let clients = scope.spawn(|| act_at_once(&mut facts, 1_000, actions, act));
         let mut random = Random(3);
         for kill in 0.. {
             if clients.is_finished() && kill >= 4 {
@@ -243,5 +246,5 @@ fn grouped_actions_are_exact_when_processes_and_redis_are_killed(mut store: Test
         }
         clients.join().expect("the clients end");
     });
-    assert_exact(&store, &api, &facts);
+    assert_exact(store, config, &api, &facts);
 }

@@ -3,10 +3,10 @@
 mod beside;
 mod clients;
 mod failover;
-mod kills;
+pub mod kills;
 mod late;
 mod places;
 mod reads;
 mod refusals;
-mod setup;
+pub mod setup;
 mod suspended;

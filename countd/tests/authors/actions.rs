@@ -1,7 +1,7 @@
 //! Actions and envelopes name authors.
 
 use super::{Setup, envelope};
-use crate::support::stores::{TestStore, for_each_store};
+use crate::support::stores::for_each_store;
 use crate::support::{assert_refused, metric, on_note, with};
 use serde_json::{Value as Json, json};
 
@@ -14,8 +14,8 @@ for_each_store! {
     actions_with_an_idempotency_key_register_the_author
 }
 
-fn a_like_without_the_author_is_taken_back_from_the_author(store: TestStore) {
-    let setup = Setup::new(store);
+pub fn a_like_without_the_author_is_taken_back_from_the_author(setup: impl Into<Setup>) {
+    let setup = setup.into();
     setup.like(1, 42, Some(7));
     setup.api.act("unlike", on_note(1, 42));
     setup.like(1, 42, Some(7));
@@ -28,8 +28,8 @@ fn a_like_without_the_author_is_taken_back_from_the_author(store: TestStore) {
     assert_eq!(setup.likes([7]), [1]);
 }
 
-fn another_author_is_refused_and_changes_nothing(store: TestStore) {
-    let setup = Setup::new(store);
+pub fn another_author_is_refused_and_changes_nothing(setup: impl Into<Setup>) {
+    let setup = setup.into();
     let api = &setup.api;
     setup.like(1, 42, Some(7));
     let other = |uid| with(on_note(1, uid), json!({ "author": 8 }));
@@ -79,8 +79,8 @@ fn another_author_is_refused_and_changes_nothing(store: TestStore) {
     assert_eq!(setup.author("1"), "7");
 }
 
-fn envelopes_name_authors(store: TestStore) {
-    let setup = Setup::new(store);
+pub fn envelopes_name_authors(setup: impl Into<Setup>) {
+    let setup = setup.into();
     let send = |events: Json| drop(setup.api.ok(setup.api.post("/events", &events)));
     send(json!([
         envelope("a", 1, None),
@@ -105,8 +105,8 @@ fn envelopes_name_authors(store: TestStore) {
     assert_eq!(setup.likes([9]), [1]);
 }
 
-fn a_repeated_action_registers_the_author(store: TestStore) {
-    let setup = Setup::new(store);
+pub fn a_repeated_action_registers_the_author(setup: impl Into<Setup>) {
+    let setup = setup.into();
     setup.like(1, 42, None);
     setup.drain();
     let repeated = with(on_note(1, 42), json!({ "author": 7 }));
@@ -120,8 +120,8 @@ fn a_repeated_action_registers_the_author(store: TestStore) {
     assert_eq!(setup.likes([7]), [2]);
 }
 
-fn actions_with_an_idempotency_key_register_the_author(store: TestStore) {
-    let setup = Setup::new(store);
+pub fn actions_with_an_idempotency_key_register_the_author(setup: impl Into<Setup>) {
+    let setup = setup.into();
     let action = |note, author| {
         with(
             on_note(note, 42),

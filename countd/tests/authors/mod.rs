@@ -1,47 +1,54 @@
 //! Authors of entities: registered once, and credited with exactly the counters of their entities.
 
-mod actions;
+pub mod actions;
 mod keys;
 mod memory;
-mod resets;
-mod transfers;
+pub mod resets;
+pub mod transfers;
 
+use crate::support::kafka::Log;
 use crate::support::stores::TestStore;
-use crate::support::{Api, Countd, on_note, wait_until_drained, with};
+use crate::support::{Api, Countd, on_note, with};
 use serde_json::{Value as Json, json};
 
 const PARTITIONS: u16 = 16;
 
-const CONFIG: &str = "[log]\npartitions = 16\n[consumer]\nlinger_ms = 5\n";
+/// The configuration.
+pub const CONFIG: &str = "[log]\npartitions = 16\n[consumer]\nlinger_ms = 5\n";
 
 /// A server, a countd, and its client.
-struct Setup {
-    store: TestStore,
+pub struct Setup {
+    pub store: TestStore,
+    pub log: Log,
     _countd: Countd,
-    api: Api,
+    pub api: Api,
+}
+
+impl From<TestStore> for Setup {
+    fn from(store: TestStore) -> Setup {
+        Setup::new(store, Log::streams(CONFIG))
+    }
 }
 
 impl Setup {
-    fn new(store: TestStore) -> Setup {
-        Setup::with_config(store, CONFIG)
-    }
-
-    fn with_config(store: TestStore, config: &str) -> Setup {
-        let countd = Countd::start(&store.server, config);
+    /// With this log.
+    pub fn new(store: TestStore, log: Log) -> Setup {
+        let countd = Countd::start(&store.server, &log.config);
         let api = countd.api();
         Setup {
             store,
+            log,
             _countd: countd,
             api,
         }
     }
 
     fn drain(&self) {
-        wait_until_drained(&self.store.server, PARTITIONS);
+        self.log.drain(&self.store.server, PARTITIONS);
     }
 
     /// The likes that users received.
-    fn likes<const N: usize>(&self, users: [u64; N]) -> [u64; N] {
+    pub fn likes<const N: usize>(&self, users: [u64; N]) -> [u64; N] {
         self.drain();
         users.map(|uid| {
             self.api.user(uid)["likesReceived"]
@@ -58,7 +65,7 @@ impl Setup {
         self.api.act("like", action);
     }
 
-    fn put(&self, note: u64, author: &Json) -> bool {
+    pub fn put(&self, note: u64, author: &Json) -> bool {
         let path = format!("/entity/note/{note}");
         let response = self
             .api

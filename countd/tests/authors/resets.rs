@@ -1,6 +1,7 @@
 //! The credit follows the counter, whatever changes it.
 
 use super::{CONFIG, PARTITIONS, Setup};
+use crate::support::kafka::Log;
 use crate::support::stores::{TestStore, for_each_store};
 use crate::support::{on_note, with};
 use countint_tests::reply;
@@ -13,7 +14,11 @@ for_each_store! {
 }
 
 fn a_reset_takes_the_credit_back(store: TestStore) {
-    let setup = Setup::with_config(store, &rated("now"));
+    assert_reset_takes_the_credit_back(&Setup::new(store, Log::streams(&rated("now"))));
+}
+
+/// With a configuration of which reads feed authors.
+pub fn assert_reset_takes_the_credit_back(setup: &Setup) {
     let read = |author: Option<u64>| {
         setup
             .api
@@ -35,7 +40,14 @@ fn a_reset_takes_the_credit_back(store: TestStore) {
 
 /// The credit follows the counter, whatever changes it.
 fn a_removed_counter_takes_the_credit_back(store: TestStore) {
-    let setup = Setup::with_config(store, &rated("batched"));
+    assert_removed_counter_takes_the_credit_back(&Setup::new(
+        store,
+        Log::streams(&rated("batched")),
+    ));
+}
+
+/// With a configuration of which reads feed authors.
+pub fn assert_removed_counter_takes_the_credit_back(setup: &Setup) {
     for _ in 0..5 {
         setup
             .api
@@ -61,7 +73,7 @@ fn a_removed_counter_takes_the_credit_back(store: TestStore) {
 }
 
 /// A repeatable metric that feeds authors, counted at once or batched.
-fn rated(count: &str) -> String {
+pub fn rated(count: &str) -> String {
     format!(
         "{CONFIG}[metrics.read]\nnature = \"repeatable\"\ncount = \"{count}\"\nusers = [{{ counter = \"likesReceived\", of = \"author\" }}]\n"
     )

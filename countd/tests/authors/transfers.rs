@@ -1,7 +1,7 @@
 //! Entities get an author, another one, or none.
 
 use super::{Setup, envelope};
-use crate::support::stores::{TestStore, for_each_store};
+use crate::support::stores::for_each_store;
 use crate::support::{assert_refused, on_note, with};
 use serde_json::{Value as Json, json};
 
@@ -13,8 +13,8 @@ for_each_store! {
     ids_of_every_form_have_authors
 }
 
-fn a_new_author_is_credited_with_what_the_entity_has(store: TestStore) {
-    let setup = Setup::new(store);
+pub fn a_new_author_is_credited_with_what_the_entity_has(setup: impl Into<Setup>) {
+    let setup = setup.into();
     for uid in 1..=5 {
         setup.like(1, uid, None);
         setup.like(2, uid, None);
@@ -38,8 +38,8 @@ fn a_new_author_is_credited_with_what_the_entity_has(store: TestStore) {
     assert_eq!(setup.likes([8]), [6]);
 }
 
-fn an_entity_moves_with_its_credit(store: TestStore) {
-    let setup = Setup::new(store);
+pub fn an_entity_moves_with_its_credit(setup: impl Into<Setup>) {
+    let setup = setup.into();
     for note in [1, 2] {
         for uid in 1..=4 {
             setup.like(note, uid, Some(7));
@@ -59,8 +59,8 @@ fn an_entity_moves_with_its_credit(store: TestStore) {
     assert_refused(&setup.api, "/action/like", &action, 422, "author_mismatch");
 }
 
-fn an_entity_without_an_author_any_more_gets_one_from_an_action_only(store: TestStore) {
-    let setup = Setup::new(store);
+pub fn an_entity_without_an_author_any_more_gets_one_from_an_action_only(setup: impl Into<Setup>) {
+    let setup = setup.into();
     assert!(!setup.put(2, &Json::Null));
     setup.like(1, 1, Some(7));
     setup.like(1, 2, None);
@@ -79,8 +79,8 @@ fn an_entity_without_an_author_any_more_gets_one_from_an_action_only(store: Test
     assert_eq!(setup.likes([7, 9]), [0, 4]);
 }
 
-fn ids_of_every_form_have_authors(store: TestStore) {
-    let setup = Setup::new(store);
+pub fn ids_of_every_form_have_authors(setup: impl Into<Setup>) {
+    let setup = setup.into();
     let max = u64::MAX.to_string();
     let eids = ["0", "7", &max, "007", "18446744073709551616", "a-1", "x_.-"];
     let uids = [

@@ -1,8 +1,9 @@
 //! A cache that follows the changes is right at the end, whichever process is killed.
 
 use crate::support::invariants::assert_invariants;
+use crate::support::kafka::Log;
 use crate::support::stores::{TestStore, for_each_store};
-use crate::support::{Api, Countd, EventStream, Settings, on_note, set_schema, wait_until_drained};
+use crate::support::{Api, Countd, EventStream, Settings, on_note, set_schema};
 use countint_tests::env::deadline;
 use countint_tests::wait_until;
 use serde_json::Value as Json;
@@ -94,8 +95,16 @@ impl Cache {
     }
 }
 
+/// The configuration.
+pub const CONFIG: &str = "[log]\npartitions = 16\n[changes]\nenabled = true\n[consumer]\nlinger_ms = 5\nsession_timeout_ms = 500\n";
+
 fn a_cache_is_right_after_kills(store: TestStore) {
-    let config = "[log]\npartitions = 16\n[changes]\nenabled = true\n[consumer]\nlinger_ms = 5\nsession_timeout_ms = 500\n";
+    assert_cache_is_right_after_kills(&store, &Log::streams(CONFIG));
+}
+
+/// Asserts that a cache that follows the changes is right after kills of its process and of the consumer.
+pub fn assert_cache_is_right_after_kills(store: &TestStore, log: &Log) {
+    let config = log.config.as_str();
     set_schema(&store.server, config);
     let start = |command| Countd::with(&store.server, &Settings { command, config });
     let (writer, mut reader, mut consumer) = (start("serve"), start("serve"), start("consume"));
@@ -126,7 +135,7 @@ fn a_cache_is_right_after_kills(store: TestStore) {
             process.launch();
         }
         acting.join().expect("actions succeed");
-        wait_until_drained(&store.server, 16);
+        log.drain(&store.server, 16);
         is_done.store(true, Ordering::Release);
         following.join().expect("the cache follows")
     });

@@ -1,7 +1,7 @@
 //! Changes of counters: what is announced, to whom, and what happens to clients that are away.
 
 mod corrections;
-mod kills;
+pub mod kills;
 mod limits;
 mod resume;
 mod routes;

@@ -1,10 +1,11 @@
 //! Jobs end exactly although processes and Redis are killed.
 
-use super::{CONFIG, PARTITIONS, Setup, config_with, entities, search::holders, users};
+use super::{CONFIG, Setup, config_with, entities, search::holders, users};
 use crate::support::invariants::assert_invariants;
+use crate::support::kafka::Log;
 use crate::support::stores::{TestStore, cluster, module, plain};
 use crate::support::workload::Random;
-use crate::support::{Api, Countd, Settings, wait_until_drained};
+use crate::support::{Api, Countd, Settings};
 use countint_tests::wait_until;
 use serde_json::{Value as Json, json};
 use std::thread;
@@ -12,17 +13,18 @@ use std::time::Duration;
 
 #[test]
 fn erasures_are_exact_when_processes_are_killed() {
-    erase_under_kills(module(), CONFIG, 1);
+    erase_under_kills(module(), Log::streams(CONFIG), (1, ROUNDS));
 }
 
 #[test]
 fn erasures_are_exact_when_processes_are_killed_in_cluster_mode() {
-    erase_under_kills(cluster(), CONFIG, 2);
+    erase_under_kills(cluster(), Log::streams(CONFIG), (2, ROUNDS));
 }
 
 #[test]
 fn erasures_are_exact_when_processes_are_killed_without_the_module() {
-    erase_under_kills(plain(), &config_with("daily"), 3);
+    let log = Log::streams(&config_with("daily"));
+    erase_under_kills(plain(), log, (3, ROUNDS));
 }
 
 /// The number of times that both are erased.
@@ -30,8 +32,11 @@ const ROUNDS: u64 = 3;
 /// The number of kills in a round.
 const KILLS: u64 = 6;
 
-fn erase_under_kills(store: TestStore, config: &str, seed: u64) {
-    let mut setup = Setup::new(store, config);
+/// Asserts that a user and an entity are erased this number of times, with a seed, while processes and Redis are killed.
+pub fn erase_under_kills(store: TestStore, log: Log, (seed, rounds): (u64, u64)) {
+    let config = log.config.clone();
+    let config = config.as_str();
+    let mut setup = Setup::on(store, log);
     users::others(&setup);
     entities::act(&setup, "1");
     let before = [users::state(&setup), entities::state(&setup, "1")];
@@ -41,7 +46,7 @@ fn erase_under_kills(store: TestStore, config: &str, seed: u64) {
     };
     let mut consumer = Countd::with(&setup.store.server, &settings);
     let mut random = Random(seed);
-    for _ in 0..ROUNDS {
+    for _ in 0..rounds {
         entities::act(&setup, entities::ERASED);
         users::act(&setup, users::ERASED);
         let jobs = [
@@ -65,7 +70,7 @@ fn erase_under_kills(store: TestStore, config: &str, seed: u64) {
         wait_until("the jobs end", || {
             jobs.iter().all(|job| is_done(&setup.api, job))
         });
-        wait_until_drained(&setup.store.server, PARTITIONS);
+        setup.drain();
         let mut client = setup.store.server.client();
         for erased in [users::ERASED, entities::ERASED] {
             let found = holders(&mut client, erased);

@@ -1,6 +1,7 @@
 //! Events that are appended while a job waits for earlier ones.
 
 use super::{CONFIG, PARTITIONS, Setup, entities, on, wait_until_done};
+use crate::support::kafka::Log;
 use crate::support::stores::{TestStore, for_each_store};
 use crate::support::{Countd, Settings, set_schema};
 use countint_tests::{reply, wait_until};
@@ -38,7 +39,12 @@ fn a_late_event_of_an_erased_entity_leaves_no_counter(store: TestStore) {
     let _other = Countd::with(&store.server, &settings("consume"));
     let countd = Countd::with(&store.server, &settings("serve"));
     let api = countd.api();
-    let setup = Setup { store, countd, api };
+    let setup = Setup {
+        store,
+        log: Log::streams(config),
+        countd,
+        api,
+    };
     let read = |note: &str| drop(setup.api.act("read", on(note, "1")));
     (0..NOTES).for_each(|number| read(&note(number)));
     let partition = |note: &str| TestStore::partition(&format!("note:{note}"), PARTITIONS);

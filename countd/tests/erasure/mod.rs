@@ -4,7 +4,7 @@ mod entities;
 mod everything;
 mod groups;
 mod jobs;
-mod kills;
+pub mod kills;
 mod late;
 mod nodes;
 mod rebuilds;
@@ -15,15 +15,17 @@ mod timelines;
 mod traffic;
 mod users;
 
+use crate::support::kafka::Log;
 use crate::support::stores::TestStore;
-use crate::support::{Api, Countd, pause, wait_until_drained, with};
+use crate::support::{Api, Countd, pause, with};
 use countd::domain::config::DEFAULTS;
 use countint_tests::env::deadline;
 use serde_json::{Value as Json, json};
 use std::time::Instant;
 
 const PARTITIONS: u16 = 16;
-const CONFIG: &str = "[log]\npartitions = 16\nretain = 1000\nretain_bytes = 1000000\n[consumer]\nlinger_ms = 5\nsession_timeout_ms = 500\n\
+/// The configuration.
+pub const CONFIG: &str = "[log]\npartitions = 16\nretain = 1000\nretain_bytes = 1000000\n[consumer]\nlinger_ms = 5\nsession_timeout_ms = 500\n\
     [limits]\nuser = { per_second = 100000, burst = 1000000 }\n[facts]\ncompaction_interval_seconds = 1\ndays = 1\nshards = 3\n";
 /// The counters of users.
 const USER_COUNTERS: [&str; 5] = [
@@ -47,22 +49,28 @@ fn config_with(facts: &str) -> String {
 /// A server, a countd, and its client.
 struct Setup {
     store: TestStore,
+    log: Log,
     countd: Countd,
     api: Api,
 }
 
 impl Setup {
     fn new(store: TestStore, config: &str) -> Setup {
-        let countd = Countd::start(&store.server, config);
+        Setup::on(store, Log::streams(config))
+    }
+
+    fn on(store: TestStore, log: Log) -> Setup {
+        let countd = Countd::start(&store.server, &log.config);
         Setup {
             store,
+            log,
             api: countd.api(),
             countd,
         }
     }
 
     fn drain(&self) {
-        wait_until_drained(&self.store.server, PARTITIONS);
+        self.log.drain(&self.store.server, PARTITIONS);
     }
 
     /// Starts a job. Returns its path.

@@ -1,6 +1,9 @@
 //! An erasure waits until the records that the topic had when it began are counted.
 
-use super::{Setup, event, read};
+use super::{Setup, TOPIC_PARTITIONS, event, read};
+use crate::erasure::CONFIG;
+use crate::erasure::kills::erase_under_kills;
+use crate::support::kafka::{Log, Mock};
 use crate::support::on_note;
 use crate::support::stores::{TestStore, for_each_store, module};
 use countint_tests::env::deadline;
@@ -9,7 +12,14 @@ use std::time::{Duration, Instant};
 
 for_each_store! {
     [module cluster]
+    erasures_are_exact_when_processes_are_killed
     records_that_were_produced_before_an_erasure_are_erased
+}
+
+/// What a user and a note leave in Redis: their reads and comments were in the topic.
+fn erasures_are_exact_when_processes_are_killed(store: TestStore) {
+    let mock = Mock::start(TOPIC_PARTITIONS);
+    erase_under_kills(store, Log::topic_of(&mock, CONFIG), (4, 1));
 }
 
 fn erase(setup: &Setup, path: &str) -> String {

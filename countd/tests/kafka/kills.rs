@@ -1,14 +1,14 @@
 //! A randomised test: clients act through the API and produce into the topic while brokers, countd and Redis are killed, and processes
-//! suspended, in random order. The seed is another one in each run, unless `COUNTINT_SEED` sets it. `COUNTINT_ACTIONS` sets the number of
-//! actions.
+//! suspended, in random order. With real brokers, and with fewer actions on a mock cluster. The seed is another one in each run, unless
+//! `COUNTINT_SEED` sets it. `COUNTINT_ACTIONS` sets the number of actions with real brokers.
 
 use super::brokers::begin;
-use super::model::{assert_matches_workload, produce_reads, settings};
+use super::model::{KEPT_ROUNDS, assert_matches_workload, produce_reads, settings};
 use super::{PARTITIONS, TOPIC_PARTITIONS, start};
 use crate::model::{FEW, FULL, other_fact_stores};
 use crate::support::Countd;
-use crate::support::kafka::{Brokers, Topic, config};
-use crate::support::stores::{TestStore, cluster, module, move_days_back};
+use crate::support::kafka::{Brokers, Mock, Topic, config};
+use crate::support::stores::{TestStore, cluster, for_each_store, module, move_days_back};
 use crate::support::workload::{
     self, Progress, Random, StopOnDrop, WorkloadSize, actions_or, run_clients, seed,
 };
@@ -82,6 +82,40 @@ const FEW_KILLS: [Kill; 7] = [
     Kill::Redis,
 ];
 
+/// On a mock cluster, which is never killed.
+const MOCK_KILLS: [Kill; 6] = [
+    Kill::Process(0),
+    Kill::Process(1),
+    Kill::Process(2),
+    Kill::Suspend(1),
+    Kill::Redis,
+    Kill::Redis,
+];
+const MOCK_SIZE: WorkloadSize = WorkloadSize {
+    clients: 6,
+    users: 10,
+    notes: 60,
+    actions_per_client: 500,
+    batch: 25,
+    erasures: 1,
+};
+
+for_each_store! {
+    [module cluster]
+    everything_on_a_mock_cluster_counts_once_whatever_is_killed
+}
+
+fn everything_on_a_mock_cluster_counts_once_whatever_is_killed(store: TestStore) {
+    let metrics = match store.is_cluster() {
+        true => other_fact_stores(),
+        false => workload::metrics(),
+    };
+    let mock = Mock::start(TOPIC_PARTITIONS);
+    let cluster = (mock.addresses(), None);
+    let reads = (seed(), KEPT_ROUNDS);
+    assert_counts_once(cluster, store, &metrics, &MOCK_KILLS, reads, MOCK_SIZE);
+}
+
 /// Kills in random order: a Fisher-Yates shuffle.
 fn shuffled(kills: &[Kill], random: &mut Random) -> Vec<Kill> {
     let mut kills = kills.to_vec();
@@ -114,29 +148,31 @@ fn everything_counts_once_whatever_is_killed() {
         ),
     ] {
         let begun = begin(&brokers, name);
-        assert_counts_once(&mut brokers, store, &metrics, kills, (seed, size));
+        let cluster = (brokers.addresses(), Some(&mut brokers));
+        let reads = (seed, u64::MAX);
+        assert_counts_once(cluster, store, &metrics, kills, reads, size);
         eprintln!("{:.1?}", begun.elapsed());
     }
 }
 
 fn assert_counts_once(
-    brokers: &mut Brokers,
+    (addresses, brokers): (String, Option<&mut Brokers>),
     mut store: TestStore,
     metrics: &str,
     kills: &[Kill],
-    (seed, size): (u64, WorkloadSize),
+    (seed, rounds): (u64, u64),
+    size: WorkloadSize,
 ) {
     let mut random = Random(seed);
-    let addresses = brokers.addresses();
     let more = format!("timeout_ms = 3000\n{}", settings(metrics));
     let config = &config(&addresses, PARTITIONS, &more);
     let mut processes = COMMANDS.map(|command| start(&store, config, command));
     let apis = [processes[0].api(), processes[2].api()];
-    let (topic, stop) = (brokers.topic(), AtomicBool::new(false));
+    let (topic, stop) = (Topic::new(&addresses, &[]), AtomicBool::new(false));
     let done = thread::scope(|scope| {
         let producing = scope.spawn(|| {
             let producer = Topic::new(&addresses, &[]);
-            produce_reads(&producer, &apis, seed + 1, size.notes, &stop)
+            produce_reads(&producer, &apis, (seed + 1, size.notes), rounds, &stop)
         });
         let stop = StopOnDrop(&stop);
         let model = run_clients(&apis, seed, size, |progress| {
@@ -155,7 +191,7 @@ fn kill(
     random: &mut Random,
     kills: &[Kill],
     (progress, slice): (&Progress, u64),
-    brokers: &mut Brokers,
+    mut brokers: Option<&mut Brokers>,
     processes: &mut [Countd; 3],
     store: &mut TestStore,
 ) {
@@ -183,6 +219,7 @@ fn kill(
                 process.resume();
             }
             Kill::Broker(node) => {
+                let brokers = brokers.as_mut().expect("real brokers");
                 brokers.kill(node);
                 thread::sleep(Duration::from_millis(random.below(3_000)));
                 brokers.launch(node);
@@ -190,6 +227,7 @@ fn kill(
             // The active controller moves only when its broker or both others are killed. Each broker is killed alone, and the pair are
             // the two whose single kills come last, so one of these kills hits the active controller in any order.
             Kill::TwoBrokers => {
+                let brokers = brokers.as_mut().expect("real brokers");
                 let pair = [single[1], single[2]];
                 for node in pair {
                     brokers.kill(node);

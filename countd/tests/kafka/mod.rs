@@ -1,6 +1,8 @@
 //! Kafka as the log: each record of the topic counts exactly once, whatever the brokers, the committed offsets, the processes and Redis do.
 //! Most tests use librdkafka's mock cluster. Those with real brokers are ignored unless `scripts/test-kafka` runs them.
 
+mod authors;
+mod beside;
 mod brokers;
 mod check;
 mod clients;
@@ -9,23 +11,28 @@ mod copies;
 mod counting;
 mod dead_letters;
 mod erasure;
+mod groups;
 mod harness;
 mod kills;
 mod last_second;
+mod migrations;
 mod model;
 mod nodes;
 mod offsets;
 mod outage;
+mod ranks;
 mod rebuild;
 mod rebuild_gaps;
 mod redis;
 mod relay;
 mod retention;
+mod sabotage;
 mod script_run;
 mod security;
 mod settings;
 mod splits;
 mod topics;
+mod users;
 
 use crate::support::kafka::{Cluster, Mock, Record, Topic, config, expected, wait_until_counted};
 use crate::support::stores::{TestStore, module};

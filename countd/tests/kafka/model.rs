@@ -20,16 +20,23 @@ pub(super) fn settings(metrics: &str) -> String {
     format!("{}{metrics}", crate::model::LIMITS)
 }
 
-/// Produces reads until it is stopped, as another client and through the processes of `apis` without idempotency keys.
+/// The number of rounds of reads that a mock cluster keeps.
+pub(super) const KEPT_ROUNDS: u64 = 2_000;
+
+/// Produces reads until it is stopped, or for this number of rounds, as another client and through the processes of `apis` without
+/// idempotency keys.
 pub(super) fn produce_reads(
     topic: &Topic,
     apis: &[Api],
-    seed: u64,
-    notes: u64,
+    (seed, notes): (u64, u64),
+    rounds: u64,
     stop: &AtomicBool,
 ) -> SentReads {
     let (mut random, mut sent) = (Random(seed), SentReads::default());
-    while !stop.load(Relaxed) {
+    for _ in 0..rounds {
+        if stop.load(Relaxed) {
+            break;
+        }
         let records: Vec<_> = (0..50).map(|i| read(random.below(notes), i)).collect();
         sent.produce(topic, &records);
         for api in apis.iter().cycle().take(6) {
@@ -106,7 +113,8 @@ fn assert_result_matches_the_model<B>(setup: &Setup<B>, size: WorkloadSize) {
     let (api, stop) = (setup.api(), AtomicBool::new(false));
     let (apis, topic) = (std::slice::from_ref(&api), &setup.topic);
     let done = thread::scope(|scope| {
-        let producing = scope.spawn(|| produce_reads(topic, apis, 7, size.notes, &stop));
+        let producing =
+            scope.spawn(|| produce_reads(topic, apis, (7, size.notes), u64::MAX, &stop));
         let stop = StopOnDrop(&stop);
         let model = run_clients(apis, 4, size, |_| {});
         drop(stop);

@@ -1,11 +1,11 @@
-//! An entity that is split: its likes and their copies go through the streams of its shards, its reads through the topic. Needs real
-//! brokers: the mock cluster drops records of long tests.
+//! An entity that is split: its likes and their copies go through the streams of its shards, its reads through the topic.
 
 use super::{PARTITIONS, Setup, assert_equals_records, read};
-use crate::split::model::assert_likes_match_the_model;
+use crate::split::model::{Load, SPLIT_STEPS, assert_likes_match_the_model};
 use crate::split::repeated;
 use crate::support::invariants::assert_invariants;
 use crate::support::kafka::{Brokers, SentReads, Topic, wait_until_counted, wait_until_published};
+use crate::support::stores::module;
 use crate::support::workload::StopOnDrop;
 use crate::support::{Api, Running, on_note};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -15,18 +15,20 @@ use std::time::Duration;
 /// Lines of the configuration: clients are not limited.
 pub(super) const SETTINGS: &str = "[limits.user]\nper_second = 0";
 
-/// The steps at which something is killed. All four take seven minutes; with streams, all are tested.
+/// The number of steps at which something is killed with real brokers. At the others, something is on a mock cluster.
 const STEPS: usize = 2;
+/// The pause between two rounds of reads.
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// Produces reads of the entity and of another one until it is stopped, also through the API.
-fn produce_reads(topic: &Topic, api: &Api, stop: &AtomicBool) -> SentReads {
+fn produce_reads(topic: &Topic, api: &Api, pause: Duration, stop: &AtomicBool) -> SentReads {
     let (mut reads, mut round) = (SentReads::default(), 0);
     while !stop.load(Relaxed) {
         let records: Vec<_> = (0..20).map(|uid| read(7 + uid % 2, round + uid)).collect();
         reads.produce(topic, &records);
         reads.act(api, 7);
         round += 20;
-        thread::sleep(Duration::from_millis(50));
+        thread::sleep(pause);
     }
     reads
 }
@@ -41,14 +43,30 @@ fn assert_reads<B>(setup: &Setup<B>, reads: &SentReads) {
     assert_equals_records(&setup.api(), &records);
 }
 
+/// A mock cluster drops the first records of a test with many, so its clients are slow.
+#[test]
+fn a_split_entity_counts_once_whatever_is_killed() {
+    let load = Load {
+        first: STEPS,
+        steps: SPLIT_STEPS.len() - STEPS,
+        clients: 2,
+        pause: Duration::from_millis(100),
+    };
+    assert_counts_once(Setup::with(module(), SETTINGS), &load, 20 * PAUSE);
+}
+
+pub(super) fn an_entity_is_split<B>(setup: Setup<B>) {
+    assert_counts_once(setup, &Load::of_steps(STEPS), PAUSE);
+}
+
 /// Reads are produced while the entity is split and merged, and commands, processes and Redis are killed.
-pub(super) fn an_entity_is_split<B>(mut setup: Setup<B>) {
+fn assert_counts_once<B>(mut setup: Setup<B>, load: &Load, pause: Duration) {
     let stop = AtomicBool::new(false);
     let (topic, api, config) = (&setup.topic, setup.api(), setup.config.as_str());
     let reads = thread::scope(|scope| {
-        let producing = scope.spawn(|| produce_reads(topic, &api, &stop));
+        let producing = scope.spawn(|| produce_reads(topic, &api, pause, &stop));
         let running = StopOnDrop(&stop);
-        assert_likes_match_the_model(&mut setup.store, config, STEPS);
+        assert_likes_match_the_model(&mut setup.store, config, load);
         drop(running);
         producing.join().expect("it ends")
     });
@@ -78,7 +96,7 @@ pub(super) fn brokers_are_killed_during_a_split_and_a_merge(mut setup: Setup<Bro
     let (server, config) = (&setup.store.server, setup.config.as_str());
     let brokers = &mut setup.brokers;
     let (reads, likes) = thread::scope(|scope| {
-        let producing = scope.spawn(|| produce_reads(topic, &api, &stop));
+        let producing = scope.spawn(|| produce_reads(topic, &api, PAUSE, &stop));
         let liking = scope.spawn(|| like(&api, &stop));
         let running = StopOnDrop(&stop);
         thread::sleep(Duration::from_secs(1));

@@ -1,14 +1,15 @@
 //! Migrations that are killed at each step and run again, while the other processes and the server are killed, too.
 
 use super::resets::Resets;
-use super::setup::{CONFIG, PARTITIONS, assert_migrated, migrate, start};
+use super::setup::{CONFIG, PARTITIONS, assert_migrated, migrate, start, start_with};
 use crate::support::conversions::Command;
 use crate::support::invariants::assert_invariants;
+use crate::support::kafka::Log;
 use crate::support::stores::{TestStore, cluster_objects, objects};
 use crate::support::{Countd, Settings, set_schema};
 
 /// The steps of a migration, and which occurrence of each.
-const STEPS: [(&str, usize); 10] = [
+pub const STEPS: [(&str, usize); 10] = [
     ("layout: moving", 1),
     ("waiting for all processes", 1),
     ("grace period", 1),
@@ -26,33 +27,37 @@ const REPOST: u8 = 4;
 
 #[test]
 fn counts_match_the_model_when_migrations_are_killed() {
-    assert_counts_match_under_kills(objects());
+    assert_migrated_under_kills(objects());
 }
 
 #[test]
 fn counts_match_the_model_when_migrations_are_killed_in_cluster_mode() {
-    assert_counts_match_under_kills(cluster_objects());
+    assert_migrated_under_kills(cluster_objects());
 }
 
-fn assert_counts_match_under_kills(mut store: TestStore) {
-    set_schema(&store.server, &CONFIG);
+fn assert_migrated_under_kills(mut store: TestStore) {
+    assert_counts_match_under_kills(&mut store, &Log::streams(&CONFIG), &STEPS);
+    assert_migrated(&[&store.server]);
+}
+
+/// Asserts that counts match the model when migrations are killed at these steps.
+pub fn assert_counts_match_under_kills(store: &mut TestStore, log: &Log, steps: &[(&str, usize)]) {
+    set_schema(&store.server, &log.config);
     let migration = Command {
         targets: &["note", "user"],
-        start: &|server, target| start(server, target, &[]),
-        steps: &STEPS,
+        start: &|server, target| start_with(server, &log.config, target, &[]),
+        steps,
         last_layout: "layout: table",
     };
     let cold = |store: &TestStore, note| {
         let key = store.counters("v1", &format!("note:{note}"), PARTITIONS);
         format!("CINT.SET {key} LEN 5 {REPOST} {note}")
     };
-    let (sums, processes) = migration.assert_counts_match_under_kills(
-        (&mut store, &CONFIG, PARTITIONS),
-        cold,
-        |_, _| Resets::new(10_000),
-    );
+    let (sums, processes) =
+        migration.assert_counts_match_under_kills((store, log, PARTITIONS), cold, |_, _| {
+            Resets::new(10_000)
+        });
     sums.assert_complete(&processes[2].api());
-    assert_migrated(&[&store.server]);
 }
 
 /// The server is killed while the migration runs. The migration goes on.

@@ -2,7 +2,7 @@
 
 mod clients;
 pub mod failover;
-mod kills;
+pub mod kills;
 mod places;
 mod refusals;
 mod resets;

@@ -13,9 +13,14 @@ pub const PARTITIONS: u16 = 16;
 
 /// Starts `countd storage migrate`.
 pub fn start(server: &Server, target: &str, options: &[&str]) -> Running {
+    start_with(server, &CONFIG, target, options)
+}
+
+/// [`start`] with another configuration.
+pub fn start_with(server: &Server, config: &str, target: &str, options: &[&str]) -> Running {
     let mut arguments = vec!["storage", "migrate", target, "--grace", "1"];
     arguments.extend(options);
-    Running::start(server, &CONFIG, &arguments)
+    Running::start(server, config, &arguments)
 }
 
 /// Moves all counters of a target. Returns the output.

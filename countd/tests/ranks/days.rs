@@ -1,9 +1,10 @@
 //! Changes of the day.
 
 use super::{PARTITIONS, act, check, config, items, now_ms, page, wait_until_right};
+use crate::support::kafka::Log;
 use crate::support::stores::{TestStore, for_each_store};
 use crate::support::workload::Random;
-use crate::support::{Countd, Settings, set_schema, wait_until_drained};
+use crate::support::{Countd, Settings, set_schema};
 use countint_tests::{Clock, wait_until};
 use serde_json::Value as Json;
 
@@ -13,17 +14,20 @@ for_each_store! {
 }
 
 fn the_day_change_loses_nothing(store: TestStore) {
-    let (config, clock) = (config(), Clock::new());
-    set_schema(&store.server, &config);
-    let settings = Settings {
-        command: "all",
-        config: &config,
-    };
+    assert_day_change_loses_nothing(&store, &Log::streams(&config()));
+}
+
+/// Asserts that the ranking is exact while days change.
+pub fn assert_day_change_loses_nothing(store: &TestStore, log: &Log) {
+    let (config, clock) = (log.config.as_str(), Clock::new());
+    set_schema(&store.server, config);
+    let command = "all";
+    let settings = Settings { command, config };
     let countd = Countd::with_clock(&store.server, &settings, &clock);
     let api = countd.api();
     let mut random = Random(3);
     act(&api, &mut random, 300);
-    wait_until_drained(&store.server, PARTITIONS);
+    log.drain(&store.server, PARTITIONS);
     let before = wait_until_right(&api);
     let first = page(&api, "&limit=2").1;
     let cursor = format!("&cursor={}", first["cursor"].as_str().expect("a cursor"));
@@ -52,7 +56,7 @@ fn the_day_change_loses_nothing(store: TestStore) {
     assert_eq!((status, &second["day"]), (200, &before["day"]), "{second}");
     assert_eq!(items(&second), items(&before)[2..]);
     act(&api, &mut random, 100);
-    wait_until_drained(&store.server, PARTITIONS);
+    log.drain(&store.server, PARTITIONS);
     let after = wait_until_right(&api);
     assert_ne!(after["day"], before["day"]);
     // Two hours later they have ended.

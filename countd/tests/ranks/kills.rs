@@ -1,9 +1,10 @@
 //! Consumers and Redis are killed while they keep a ranking.
 
 use super::{PARTITIONS, act, assert_invariants, config, wait_until_right};
+use crate::support::kafka::Log;
 use crate::support::stores::{TestStore, for_each_store};
 use crate::support::workload::Random;
-use crate::support::{Countd, Settings, set_schema, wait_until_drained};
+use crate::support::{Countd, Settings, set_schema};
 use std::thread;
 use std::time::Duration;
 
@@ -13,18 +14,15 @@ for_each_store! {
 }
 
 fn kills_leave_the_ranking_exact(mut store: TestStore) {
-    let config = config();
-    set_schema(&store.server, &config);
-    let start = |store: &TestStore, command| {
-        Countd::with(
-            &store.server,
-            &Settings {
-                command,
-                config: &config,
-            },
-        )
-    };
-    let (serve, mut consumer) = (start(&store, "serve"), start(&store, "consume"));
+    assert_exact_under_kills(&mut store, &Log::streams(&config()));
+}
+
+/// Asserts that the ranking is exact after kills of the consumer and of Redis.
+pub fn assert_exact_under_kills(store: &mut TestStore, log: &Log) {
+    let config = log.config.as_str();
+    set_schema(&store.server, config);
+    let start = |command| Countd::with(&store.server, &Settings { command, config });
+    let (serve, mut consumer) = (start("serve"), start("consume"));
     let api = serve.api();
     let mut random = Random(13);
     for round in 0..3 {
@@ -42,8 +40,8 @@ fn kills_leave_the_ranking_exact(mut store: TestStore) {
             }
         });
         store.restart();
-        wait_until_drained(&store.server, PARTITIONS);
+        log.drain(&store.server, PARTITIONS);
         wait_until_right(&api);
-        assert_invariants([&store.server], &config);
+        assert_invariants([&store.server], config);
     }
 }

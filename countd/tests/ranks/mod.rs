@@ -2,8 +2,8 @@
 
 mod api;
 mod changes;
-mod days;
-mod kills;
+pub mod days;
+pub mod kills;
 mod poison;
 mod restore;
 mod scores;
@@ -28,7 +28,7 @@ const WINDOW: u64 = 3;
 const DAY_MS: u64 = 86_400_000;
 
 /// Counts by day, and a ranking of notes.
-fn config() -> String {
+pub fn config() -> String {
     format!("{CONFIG}{RANKING}")
 }
 

@@ -59,13 +59,23 @@ fn forget_process(client: &mut Client, pid: u32) {
 }
 
 /// The configuration without limits, and with likes as facts alone.
-fn config(reverse: &str) -> String {
+pub fn config(reverse: &str) -> String {
     format!(
         "{CONFIG}[limits]\nuser = {{ per_second = 0 }}\n[metrics.like]\nnature = \"once\"\ncount = \"never\"\n{reverse}"
     )
 }
 
 fn killed_backfills_add_each_fact_once(mut store: TestStore) {
+    assert_killed_backfills_add_each_fact_once(&mut store, KILLS, config);
+}
+
+/// Asserts that backfills add each fact once when some of them are killed. `config` are the settings of all processes, by lines of the
+/// section of likes.
+pub fn assert_killed_backfills_add_each_fact_once(
+    store: &mut TestStore,
+    kills: u64,
+    config: impl Fn(&str) -> String,
+) {
     let without = Countd::start(&store.server, &config(""));
     let api = without.api();
     for uid in 1..=USERS {
@@ -88,7 +98,7 @@ fn killed_backfills_add_each_fact_once(mut store: TestStore) {
             }
         });
         let mut random = Random(2);
-        for turn in 0..KILLS {
+        for turn in 0..kills {
             let (step, times) = STEPS[random.below(STEPS.len() as u64) as usize];
             let mut backfill = Running::start(&store.server, &config, &arguments);
             // A backfill that ends before the step is not killed.

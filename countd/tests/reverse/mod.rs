@@ -2,7 +2,7 @@
 
 mod backfill;
 mod changes;
-mod kills;
+pub mod kills;
 mod memory;
 mod timelines;
 

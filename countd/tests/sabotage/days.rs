@@ -1,7 +1,7 @@
 //! Counts by day and totals of facts.
 
 use super::clients::{Clients, daily_config};
-use super::{Saboteur, Target, sabotage};
+use super::{Log, Saboteur, Target, sabotage};
 use crate::support::stores::{TestStore, cluster, module, objects, plain};
 use countint_tests::{Cluster, Server};
 
@@ -10,7 +10,8 @@ fn assert_days_corrected(servers: &mut [Server], facts: &str) {
     let mut saboteur = Saboteur::new(Clients::Add);
     saboteur.acts = 30;
     let targets = [Target::Days, Target::Days, Target::Notes];
-    sabotage(servers, &daily_config(facts), &mut saboteur, &targets);
+    let log = Log::streams(&daily_config(facts));
+    sabotage(servers, &log, &mut saboteur, &targets);
     saboteur.assert_audited(servers);
 }
 

@@ -1,10 +1,11 @@
 //! A saboteur damages counters while clients act and processes are killed. Reconciliation and rebuilds restore all invariants, and the
 //! audit has every correction.
 
-mod clients;
+pub mod clients;
 mod days;
 
 use crate::support::invariants::Invariants;
+use crate::support::kafka::Log;
 use crate::support::saboteur::{
     Act, Change, Place, act, any_key, any_row, audited, number_of_days,
 };
@@ -12,10 +13,7 @@ use crate::support::stores::{
     TestStore, cluster, for_each_store, module, objects, plain, wait_until_up,
 };
 use crate::support::workload::{Random, StopOnDrop};
-use crate::support::{
-    Countd, Settings, pause, printed, run, set_schema, wait_until_all_drained,
-    wait_until_days_are_kept,
-};
+use crate::support::{Countd, Settings, pause, printed, run, set_schema, wait_until_days_are_kept};
 use clients::{Clients, PARTITIONS, ROUND, config, run_client};
 use countint_tests::{Client, Cluster, Server, reply};
 use std::collections::{BTreeMap, BTreeSet};
@@ -37,7 +35,7 @@ const FAV: usize = 2;
 
 /// What the saboteur damages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Target {
+pub enum Target {
     /// Counters of notes: any act.
     Notes,
     /// Followers and received counters: values.
@@ -53,7 +51,7 @@ enum Target {
 }
 
 /// What reconciliation corrects.
-const CORRECTED: [Target; 4] = [
+pub const CORRECTED: [Target; 4] = [
     Target::Notes,
     Target::Received,
     Target::Users,
@@ -72,12 +70,12 @@ const SWEEPS: u64 = 3;
 const RETRIES: usize = 20;
 
 /// The saboteur, and what it has changed.
-struct Saboteur {
+pub struct Saboteur {
     random: Random,
     /// Acts that only change values or remove rows, so that commits go on.
     is_gentle: bool,
     /// The number of acts.
-    acts: u64,
+    pub acts: u64,
     clients: Clients,
     changes: Vec<(Change, &'static str)>,
     /// Counters that were lower than the removals that followed: these stop at 0, and what they did not subtract is in no sum.
@@ -85,7 +83,7 @@ struct Saboteur {
 }
 
 impl Saboteur {
-    fn new(clients: Clients) -> Saboteur {
+    pub fn new(clients: Clients) -> Saboteur {
         Saboteur {
             random: Random(17),
             is_gentle: false,
@@ -162,7 +160,7 @@ impl Saboteur {
     }
 
     /// Asserts that the corrections of each counter take back what was done to it.
-    fn assert_audited(&self, servers: &[Server]) {
+    pub fn assert_audited(&self, servers: &[Server]) {
         let mut sums: BTreeMap<(String, String, String), [i64; 2]> = BTreeMap::new();
         for (change, name) in &self.changes {
             let of = number_of_days(&change.key, &change.row);
@@ -209,23 +207,24 @@ fn dead_letters(servers: &[Server]) -> i64 {
 
 /// Retries dead letters until none is left. A batch that meets a damaged key makes its events dead letters, and the consumer repairs the key. Retried
 /// events change the facts of users, so differences of their counters are not the same until all were retried.
-fn retry_dead_letters(servers: &[Server], config: &str) {
+fn retry_dead_letters(servers: &[Server], log: &Log) {
     for _ in 0..RETRIES {
-        wait_until_all_drained(servers.iter(), PARTITIONS);
+        log.drain_all(servers, PARTITIONS);
         let count = dead_letters(servers);
         if count == 0 {
             return;
         }
         eprintln!("{count} dead letters");
-        printed(&run(&servers[0], config, &["dead", "retry", "--all"]));
+        printed(&run(&servers[0], &log.config, &["dead", "retry", "--all"]));
     }
-    wait_until_all_drained(servers.iter(), PARTITIONS);
+    log.drain_all(servers, PARTITIONS);
     let count = dead_letters(servers);
     assert_eq!(count, 0, "dead letters after {RETRIES} retries");
 }
 
 /// Runs clients and the saboteur, with kills of the processes and servers.
-fn sabotage(servers: &mut [Server], config: &str, saboteur: &mut Saboteur, targets: &[Target]) {
+pub fn sabotage(servers: &mut [Server], log: &Log, saboteur: &mut Saboteur, targets: &[Target]) {
+    let config = log.config.as_str();
     set_schema(&servers[0], config);
     let settings = |command| Settings { command, config };
     let mut processes =
@@ -266,7 +265,7 @@ fn sabotage(servers: &mut [Server], config: &str, saboteur: &mut Saboteur, targe
         }
         drop(stopping);
     });
-    retry_dead_letters(servers, config);
+    retry_dead_letters(servers, log);
     let (first, first_sweep) = progress(servers);
     let invariants = Invariants::new(servers.iter(), config);
     let corrects = config.contains(ROUND);
@@ -292,7 +291,8 @@ fn sabotage(servers: &mut [Server], config: &str, saboteur: &mut Saboteur, targe
 
 fn assert_corrected(servers: &mut [Server], facts: &str) {
     let mut saboteur = Saboteur::new(Clients::Change);
-    sabotage(servers, &config(facts, ROUND), &mut saboteur, &CORRECTED);
+    let log = Log::streams(&config(facts, ROUND));
+    sabotage(servers, &log, &mut saboteur, &CORRECTED);
     saboteur.assert_audited(servers);
 }
 
@@ -346,10 +346,10 @@ fn sabotage_is_corrected_on_three_nodes() {
 fn sabotage_without_reconciliation_is_found() {
     let mut store = module();
     let servers = std::slice::from_mut(&mut store.server);
-    let config = config("rbm", "enabled = false");
+    let log = Log::streams(&config("rbm", "enabled = false"));
     let mut saboteur = Saboteur::new(Clients::Change);
     saboteur.is_gentle = true;
-    sabotage(servers, &config, &mut saboteur, &CORRECTED);
+    sabotage(servers, &log, &mut saboteur, &CORRECTED);
 }
 
 for_each_store! {
@@ -361,15 +361,17 @@ for_each_store! {
 /// Events that meet damaged counters of users become dead letters, and are not in the sums of the audit.
 fn damaged_counters_of_users_are_corrected(mut store: TestStore) {
     let servers = std::slice::from_mut(&mut store.server);
-    let (config, mut saboteur) = (config("rbm", ROUND), Saboteur::new(Clients::Change));
-    sabotage(servers, &config, &mut saboteur, &[Target::KeysOfUsers]);
+    let mut saboteur = Saboteur::new(Clients::Change);
+    let log = Log::streams(&config("rbm", ROUND));
+    sabotage(servers, &log, &mut saboteur, &[Target::KeysOfUsers]);
 }
 
 /// A lost count of a repeatable metric has no source but its days, so nothing else is damaged.
 fn sabotaged_days_are_corrected(mut store: TestStore) {
     let servers = std::slice::from_mut(&mut store.server);
-    let (config, mut saboteur) = (config("rbm", ROUND), Saboteur::new(Clients::Read));
-    sabotage(servers, &config, &mut saboteur, &[Target::Days]);
+    let mut saboteur = Saboteur::new(Clients::Read);
+    let log = Log::streams(&config("rbm", ROUND));
+    sabotage(servers, &log, &mut saboteur, &[Target::Days]);
 }
 
 /// Nothing saturates, so nothing is left out of the sums.
@@ -378,7 +380,8 @@ fn the_audit_has_exactly_what_was_damaged() {
     let mut store = module();
     let mut saboteur = Saboteur::new(Clients::Add);
     let servers = std::slice::from_mut(&mut store.server);
-    sabotage(servers, &config("rbm", ROUND), &mut saboteur, &CORRECTED);
+    let log = Log::streams(&config("rbm", ROUND));
+    sabotage(servers, &log, &mut saboteur, &CORRECTED);
     assert!(saboteur.lowered.is_empty());
     saboteur.assert_audited(servers);
 }

@@ -1,13 +1,14 @@
 //! Migrations that are killed in each stage and run again, under load, while the other processes and the server are killed, too.
 
 use super::setup::{
-    BOTH, CONFIG, NEW, OLD, PARTITIONS, counts, migrate, names, set_schemas, start,
+    BOTH, CONFIG, NEW, OLD, PARTITIONS, counts, migrate_with, names, set_schemas_with, start_with,
 };
 use crate::support::invariants::assert_invariants;
+use crate::support::kafka::Log;
 use crate::support::stores::{TestStore, cluster, module};
 use crate::support::verify::assert_matches_model;
 use crate::support::workload::{Random, WorkloadSize, run_clients};
-use crate::support::{Api, Countd, Settings, pause, printed, run, wait_until_drained};
+use crate::support::{Api, Countd, Settings, pause, printed, run};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
@@ -22,8 +23,11 @@ const SIZE: WorkloadSize = WorkloadSize {
     erasures: 1,
 };
 
-/// The commands, in order, and the step in which each is killed before it runs again.
-const STEPS: [(&[&str], &str); 17] = [
+/// The options of a command, and the step in which it is killed before it runs again.
+pub type Step = (&'static [&'static str], &'static str);
+
+/// The commands, in order.
+const STEPS: [Step; 17] = [
     (&[], "stage: dual 0"),
     (&["--rollback"], "stage: rolled-back 0"),
     (&[], "columns"),
@@ -91,20 +95,19 @@ impl Drop for Stop<'_> {
 
 #[test]
 fn counts_match_the_model_when_migrations_are_killed() {
-    assert_counts_match_under_kills(module());
+    assert_counts_match_under_kills(module(), &Log::streams(&CONFIG), &STEPS);
 }
 
 #[test]
 fn counts_match_the_model_when_migrations_are_killed_in_cluster_mode() {
-    assert_counts_match_under_kills(cluster());
+    assert_counts_match_under_kills(cluster(), &Log::streams(&CONFIG), &STEPS);
 }
 
-fn assert_counts_match_under_kills(mut store: TestStore) {
-    set_schemas(&store.server);
-    let settings = |command| Settings {
-        command,
-        config: &CONFIG,
-    };
+/// Asserts that counts match the model when migrations are killed at these steps. The last one is done.
+pub fn assert_counts_match_under_kills(mut store: TestStore, log: &Log, steps: &[Step]) {
+    let config = log.config.as_str();
+    set_schemas_with(&store.server, config);
+    let settings = |command| Settings { command, config };
     let mut processes =
         ["serve", "consume", "all"].map(|command| Countd::with(&store.server, &settings(command)));
     let apis = [processes[0].api(), processes[2].api()];
@@ -122,8 +125,8 @@ fn assert_counts_match_under_kills(mut store: TestStore) {
         let stop = Stop(reader);
         let model = run_clients(&apis, 9, SIZE, |progress| {
             progress.wait_for(SIZE.total() / 4);
-            for (kill, (options, step)) in STEPS.into_iter().enumerate() {
-                let mut migrating = start(&store.server, options);
+            for (kill, (options, step)) in steps.iter().copied().enumerate() {
+                let mut migrating = start_with(&store.server, config, options);
                 assert!(migrating.wait_for_step(step, 1), "{options:?}: {step}");
                 thread::sleep(Duration::from_millis(random.below(50)));
                 match kill % 5 {
@@ -140,7 +143,7 @@ fn assert_counts_match_under_kills(mut store: TestStore) {
                 }
                 // Otherwise the next one waits until the lock expires.
                 store.server.client().ok("DEL countd:migrate");
-                migrate(&store.server, options);
+                migrate_with(&store.server, config, options);
             }
         });
         drop(stop);
@@ -149,7 +152,7 @@ fn assert_counts_match_under_kills(mut store: TestStore) {
     let [reads, new] = [&reader.reads, &reader.new].map(|count| count.load(Relaxed));
     eprintln!("{reads} reads, {new} of the new schema");
     assert!(new > 0 && new < reads);
-    wait_until_drained(&store.server, PARTITIONS);
+    log.drain(&store.server, PARTITIONS);
     for note in 0..SIZE.notes {
         let (found, expected) = (counts(&apis[0], note), model.note(note));
         assert_eq!(names(&found), NEW);
@@ -157,10 +160,10 @@ fn assert_counts_match_under_kills(mut store: TestStore) {
             assert_eq!(expected[old], found[new], "{new} of note {note}");
         }
     }
-    assert_invariants(&store.server, &CONFIG);
-    migrate(&store.server, &["--rollback"]);
+    assert_invariants(&store.server, config);
+    migrate_with(&store.server, config, &["--rollback"]);
     assert_matches_model(&apis[1], &model, SIZE);
-    assert_invariants(&store.server, &CONFIG);
-    let dead = printed(&run(&store.server, &CONFIG, &["dead", "list"]));
+    assert_invariants(&store.server, config);
+    let dead = printed(&run(&store.server, config, &["dead", "list"]));
     assert_eq!(dead, "");
 }

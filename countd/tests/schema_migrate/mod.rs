@@ -2,7 +2,7 @@
 
 mod data;
 mod events;
-mod kills;
+pub mod kills;
 mod progress;
 mod refusals;
 pub mod setup;

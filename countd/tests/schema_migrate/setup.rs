@@ -28,10 +28,16 @@ pub const BOTH: [(&str, &str); 4] = [
 /// Creates both schemas.
 #[track_caller]
 pub fn set_schemas(server: &Server) {
-    set_schema(server, &CONFIG);
+    set_schemas_with(server, &CONFIG);
+}
+
+/// [`set_schemas`] with another configuration.
+#[track_caller]
+pub fn set_schemas_with(server: &Server, config: &str) {
+    set_schema(server, config);
     let names = "schema set v2 comment share liked read favs";
     let words: Vec<&str> = names.split(' ').collect();
-    printed(&run(server, &CONFIG, &words));
+    printed(&run(server, config, &words));
 }
 
 /// The arguments of a migration of `v1` to `v2`.
@@ -42,13 +48,24 @@ pub fn arguments<'a>(options: &[&'a str]) -> Vec<&'a str> {
 
 /// Starts `countd schema migrate`.
 pub fn start(server: &Server, options: &[&str]) -> Running {
-    Running::start(server, &CONFIG, &arguments(options))
+    start_with(server, &CONFIG, options)
+}
+
+/// [`start`] with another configuration.
+pub fn start_with(server: &Server, config: &str, options: &[&str]) -> Running {
+    Running::start(server, config, &arguments(options))
 }
 
 /// Runs `countd schema migrate`. Returns the output.
 #[track_caller]
 pub fn migrate(server: &Server, options: &[&str]) -> String {
-    let (succeeded, output, errors) = start(server, options).end();
+    migrate_with(server, &CONFIG, options)
+}
+
+/// [`migrate`] with another configuration.
+#[track_caller]
+pub fn migrate_with(server: &Server, config: &str, options: &[&str]) -> String {
+    let (succeeded, output, errors) = start_with(server, config, options).end();
     assert!(succeeded, "{options:?}: {errors}");
     output
 }

@@ -13,6 +13,9 @@ const USERS: u64 = 40;
 /// How long a client repeats an action that is refused.
 const PATIENCE: Duration = Duration::from_secs(120);
 
+/// The pause between the actions of a client: a merge takes long, and most of it waits.
+const PAUSE: Duration = Duration::from_millis(10);
+
 /// What clients have done.
 #[derive(Default)]
 pub struct Done {
@@ -24,7 +27,17 @@ pub struct Done {
 
 /// What clients do while `work` runs. Each acts on users of its own, through any of these processes.
 pub fn act_while(apis: &[Api], clients: u64, work: impl FnOnce()) -> Done {
-    let (_, done) = run_while(clients, |client, stop| act(apis, client, stop), work);
+    act_slowly_while(apis, (clients, PAUSE), work)
+}
+
+/// [`act_while`], with another pause between the actions of a client.
+pub fn act_slowly_while(
+    apis: &[Api],
+    (clients, pause): (u64, Duration),
+    work: impl FnOnce(),
+) -> Done {
+    let client = |client, stop: &AtomicBool| act(apis, client, pause, stop);
+    let (_, done) = run_while(clients, client, work);
     let mut all = Done::default();
     for done in done {
         all.likes.extend(done.likes);
@@ -34,7 +47,7 @@ pub fn act_while(apis: &[Api], clients: u64, work: impl FnOnce()) -> Done {
 }
 
 /// Acts until `stop` turns true.
-fn act(apis: &[Api], client: u64, stop: &AtomicBool) -> Done {
+fn act(apis: &[Api], client: u64, pause: Duration, stop: &AtomicBool) -> Done {
     let mut random = Random(client + 1);
     let mut done = Done::default();
     while !stop.load(Ordering::SeqCst) {
@@ -59,8 +72,7 @@ fn act(apis: &[Api], client: u64, stop: &AtomicBool) -> Done {
             }
         }
         done.actions += 1;
-        // A merge takes long, and most of it waits.
-        thread::sleep(Duration::from_millis(10));
+        thread::sleep(pause);
     }
     done
 }

@@ -1,6 +1,6 @@
 //! Likes, taken back and repeated, and reads, while an entity is split and merged again and again.
 
-use super::clients::act_while;
+use super::clients::act_slowly_while;
 use super::{AUTHOR, CONFIG, MERGE, SPLIT, assert_likes, hot, merge, split};
 use crate::support::invariants::assert_invariants;
 use crate::support::stores::{TestStore, cluster, module, objects, plain};
@@ -10,7 +10,29 @@ use serde_json::json;
 use std::thread;
 use std::time::Duration;
 
-const CLIENTS: u64 = 6;
+/// How much is done while note 7 is split and merged.
+pub(crate) struct Load {
+    /// The first step at which something is killed.
+    pub first: usize,
+    /// The number of such steps.
+    pub steps: usize,
+    /// The number of clients.
+    pub clients: u64,
+    /// The pause between the actions of a client.
+    pub pause: Duration,
+}
+
+impl Load {
+    /// With this number of steps.
+    pub(crate) fn of_steps(steps: usize) -> Load {
+        Load {
+            first: 0,
+            steps,
+            clients: 6,
+            pause: Duration::from_millis(10),
+        }
+    }
+}
 
 #[test]
 fn likes_match_the_model_under_splits_and_merges() {
@@ -39,11 +61,11 @@ fn assert_likes_match_the_model_on(mut store: TestStore) {
         (true, true) => 3,
         (false, _) => 1,
     };
-    assert_likes_match_the_model(&mut store, CONFIG, steps);
+    assert_likes_match_the_model(&mut store, CONFIG, &Load::of_steps(steps));
 }
 
 /// The steps at which commands are killed, and for which time that they begin.
-const SPLIT_STEPS: [(&str, usize); 5] = [
+pub(crate) const SPLIT_STEPS: [(&str, usize); 5] = [
     ("waiting for all processes", 1),
     ("authors of the shards", 1),
     ("freezing facts", 1),
@@ -66,21 +88,20 @@ const COPYING: (&str, usize) = ("copying facts", 1);
 /// Steps that may not be reached.
 const CONDITIONAL: [(&str, usize); 2] = [CONSUMERS, COPYING];
 
-/// Likes by concurrent clients, while note 7 is split and merged, and commands, processes and Redis are killed at each step, or at some if
-/// `steps` is smaller than their number.
-pub(crate) fn assert_likes_match_the_model(store: &mut TestStore, config: &str, steps: usize) {
+/// Likes by concurrent clients, while note 7 is split and merged, and commands, processes and Redis are killed at some of the steps.
+pub(crate) fn assert_likes_match_the_model(store: &mut TestStore, config: &str, load: &Load) {
     set_schema(&store.server, config);
     let settings = |command| Settings { command, config };
     let mut processes =
         ["serve", "consume", "all"].map(|command| Countd::with(&store.server, &settings(command)));
     let apis = [processes[0].api(), processes[2].api()];
     apis[0].ok(apis[0].put("/entity/note/7", &json!({ "author": AUTHOR })));
-    let done = act_while(&apis, CLIENTS, || {
+    let done = act_slowly_while(&apis, (load.clients, load.pause), || {
         assert_eq!(split(&store.server, config)["phase"], "split");
         let_users_act();
         assert_eq!(merge(&store.server, config)["phase"], json!(null));
         let pairs = SPLIT_STEPS.iter().zip(MERGE_STEPS).enumerate();
-        for (kill, (on_split, on_merge)) in pairs.take(steps) {
+        for (kill, (on_split, on_merge)) in pairs.skip(load.first).take(load.steps) {
             kill_at(store, config, &SPLIT, *on_split);
             // A process is killed, too.
             let process = kill % processes.len();
@@ -105,7 +126,7 @@ pub(crate) fn assert_likes_match_the_model(store: &mut TestStore, config: &str, 
             (&SPLIT[..], SPLIT_STEPS[3]),
             (&MERGE[..], MERGE_STEPS[3]),
         ];
-        for (arguments, step) in redis.into_iter().take(steps) {
+        for (arguments, step) in redis.into_iter().take(load.steps) {
             if arguments == MERGE {
                 let_users_act();
             }

@@ -4,6 +4,7 @@
 use super::api::Api;
 use super::drain::wait_until_drained;
 use super::invariants::assert_invariants;
+use super::kafka::Log;
 use super::process::{Countd, Settings, printed, run};
 use super::running::Running;
 use super::stores::TestStore;
@@ -150,11 +151,12 @@ impl Command<'_> {
     /// command of Redis that sets the reposts of a note. Returns what the companion has done, and the processes.
     pub fn assert_counts_match_under_kills<C: Companion>(
         &self,
-        (store, config, partitions): (&mut TestStore, &str, u16),
+        (store, log, partitions): (&mut TestStore, &Log, u16),
         cold: impl Fn(&TestStore, u64) -> String,
         begin: impl FnOnce(&mut TestStore, &Api) -> C,
     ) -> (C::Done, [Countd; 3]) {
         create_cold_notes(&store.server, COLD, |note| cold(store, note));
+        let config = log.config.as_str();
         let settings = |command| Settings { command, config };
         let mut processes = ["serve", "consume", "all"]
             .map(|command| Countd::with(&store.server, &settings(command)));
@@ -170,6 +172,7 @@ impl Command<'_> {
             },
         );
         let result = (&model, UNDER_KILLS);
+        log.drain(&store.server, partitions);
         assert_converted((&store.server, config), &apis[..1], result, partitions);
         assert_cold_notes(&apis[1], COLD);
         (done, processes)

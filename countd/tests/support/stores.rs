@@ -173,6 +173,14 @@ pub fn wait_until_up(servers: &[Server]) {
     });
 }
 
+/// The hash that holds the position of a partition, in cluster mode or not.
+pub fn positions(is_cluster: bool, partition: u16) -> String {
+    match is_cluster {
+        true => format!("x:cnt-update:{{{partition}}}:pos"),
+        false => "x:cnt-update:pos".to_owned(),
+    }
+}
+
 /// The RDB file of a node.
 const RDB: &str = "dump.rdb";
 
@@ -367,10 +375,7 @@ impl TestStore {
 
     /// The hash that holds the position of a partition.
     pub fn positions(&self, partition: u16) -> String {
-        match self.is_cluster {
-            true => format!("x:cnt-update:{{{partition}}}:pos"),
-            false => "x:cnt-update:pos".to_owned(),
-        }
+        positions(self.is_cluster, partition)
     }
 
     /// The stream of a partition's dead letters.

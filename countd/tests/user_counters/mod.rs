@@ -3,6 +3,7 @@
 mod resets;
 mod schema;
 
+use crate::support::kafka::Log;
 use crate::support::stores::{TestStore, for_each_store};
 use crate::support::{
     Api, Countd, assert_refused, dead_reasons, on_note, wait_until_drained, with,
@@ -13,7 +14,7 @@ const PARTITIONS: u16 = 16;
 /// Without counters and metrics.
 const BASE: &str = "[log]\npartitions = 16\n[consumer]\nlinger_ms = 5\n";
 /// A metric of each nature and counting mode, and counters that are fed by each role.
-const CONFIG: &str = r#"
+pub const CONFIG: &str = r#"
 [log]
 partitions = 16
 [consumer]
@@ -82,7 +83,12 @@ fn envelope(id: &str, metric: &str, user: &str, delta: i64) -> Json {
 }
 
 fn configured_counters_are_fed_by_every_role(store: TestStore) {
-    let countd = Countd::start(&store.server, CONFIG);
+    assert_counters_are_fed_by_every_role(&store, &Log::streams(CONFIG));
+}
+
+/// Asserts that events of every metric feed the counters of their users.
+pub fn assert_counters_are_fed_by_every_role(store: &TestStore, log: &Log) {
+    let countd = Countd::start(&store.server, &log.config);
     let api = countd.api();
     // Rows, and objects in tables' data.
     for (note, author, actor) in [(1, "7", "42"), (2, "u-7", "43")] {
@@ -109,8 +115,11 @@ fn configured_counters_are_fed_by_every_role(store: TestStore) {
         envelope("e-3", "pay", "u-7", -4),
     ]);
     api.ok(api.post("/events", &envelopes));
-    wait_until_drained(&store.server, PARTITIONS);
-    assert_eq!(dead_reasons(&store.server, CONFIG), Vec::<String>::new());
+    log.drain(&store.server, PARTITIONS);
+    assert_eq!(
+        dead_reasons(&store.server, &log.config),
+        Vec::<String>::new()
+    );
     let received =
         |coins: u64| json!({ "coins": coins, "followers": 1, "likesReceived": 1, "unread": 6 });
     assert_eq!(counters(&api, "7"), received(1 + 1 + 25));
@@ -128,7 +137,7 @@ fn configured_counters_are_fed_by_every_role(store: TestStore) {
     let mut foreign = envelope("e-4", "pay", "7", 1);
     foreign["aggregate_type"] = json!("note");
     assert_refused(&api, "/events", &foreign, 422, "unprocessable");
-    wait_until_drained(&store.server, PARTITIONS);
+    log.drain(&store.server, PARTITIONS);
     assert_eq!(
         counters(&api, "7"),
         json!({ "coins": 27, "unread": 3 }),

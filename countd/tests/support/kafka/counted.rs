@@ -1,9 +1,9 @@
 //! How far countd has counted and published, from its positions in Redis.
 
 use super::topic::{Record, Source, Topic};
-use crate::support::stores::TestStore;
+use crate::support::stores::{TestStore, positions};
 use countint_tests::env::deadline;
-use countint_tests::{Client, Value, reply};
+use countint_tests::{Client, Server, Value, reply};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
@@ -11,6 +11,13 @@ use std::time::{Duration, Instant};
 /// progress. Returns the records.
 #[track_caller]
 pub fn wait_until_counted(store: &TestStore, topic: &Topic, partitions: u16) -> Vec<Record> {
+    wait_until_server_counted(&store.server, topic, partitions)
+}
+
+/// [`wait_until_counted`] of a server.
+#[track_caller]
+pub fn wait_until_server_counted(server: &Server, topic: &Topic, partitions: u16) -> Vec<Record> {
+    let is_cluster = server.client().info("cluster")["cluster_enabled"] == "1";
     let records = topic.records();
     let topic_partitions = topic.partitions();
     let mut last = BTreeMap::new();
@@ -23,10 +30,10 @@ pub fn wait_until_counted(store: &TestStore, topic: &Topic, partitions: u16) -> 
         }
     }
     let what = "records are not counted";
-    wait_without(&store.server, what, |client| {
+    wait_without(server, what, |client| {
         let left = last.iter().map(|(partition, offset)| {
             let field = format!("topic:{partition}");
-            let next = number(client, &store.positions(*partition), &field);
+            let next = number(client, &positions(is_cluster, *partition), &field);
             (offset + 1 - next.unwrap_or(0)).max(0)
         });
         left.sum()
@@ -69,11 +76,7 @@ fn number(client: &mut Client, key: &str, field: &str) -> Option<i64> {
 
 /// Waits until nothing is left. Fails when less and less is not left.
 #[track_caller]
-fn wait_without(
-    server: &countint_tests::Server,
-    what: &str,
-    mut left: impl FnMut(&mut Client) -> i64,
-) {
+fn wait_without(server: &Server, what: &str, mut left: impl FnMut(&mut Client) -> i64) {
     let mut client = server.client();
     let (mut before, mut since) = (i64::MAX, Instant::now());
     loop {

@@ -1,5 +1,5 @@
-//! librdkafka's mock cluster, in the process of the test. It has no files, no topic configurations and no groups of administrators: tests
-//! of these need [real brokers](super::Brokers).
+//! librdkafka's mock cluster, in the process of the test. It keeps the last 5 MB of each partition, and has no files, no topic configurations
+//! and no groups of administrators: tests of these need [real brokers](super::Brokers).
 
 use super::names::TOPIC;
 use super::topic::Topic;

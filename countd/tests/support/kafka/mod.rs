@@ -2,8 +2,10 @@
 
 mod brokers;
 mod cluster;
+mod config;
 mod counted;
 mod expected;
+mod log;
 mod mock;
 mod names;
 mod outage;
@@ -13,24 +15,12 @@ mod topic;
 
 pub use brokers::{Brokers, PASSWORD, Security, USER};
 pub use cluster::Cluster;
+pub use config::{config, with_topic};
 pub use counted::{copies, wait_until_counted, wait_until_published};
-pub use expected::expected;
+pub use expected::{expected, expected_with_copies};
+pub use log::Log;
 pub use mock::Mock;
 pub use names::TOPIC;
 pub use outage::{Outage, TwoOfThree};
 pub use sent::SentReads;
 pub use topic::{Record, Topic};
-
-/// The sections `[log]`, `[kafka]` and `[consumer]` of a configuration. `more` are further lines of `[kafka]`, and
-/// sections after them.
-pub fn config(brokers: &str, partitions: u16, more: &str) -> String {
-    let brokers: Vec<String> = brokers
-        .split(',')
-        .map(|broker| format!("\"{broker}\""))
-        .collect();
-    format!(
-        "[log]\nkind = \"kafka\"\npartitions = {partitions}\nretain = 100\n[kafka]\nbrokers = [{}]\ntopic = \"{TOPIC}\"\n{more}\n\
-         [consumer]\nlinger_ms = 5\nbatch = 50\nsession_timeout_ms = 500\n",
-        brokers.join(", ")
-    )
-}
