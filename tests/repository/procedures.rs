@@ -78,7 +78,7 @@ fn every_procedure_has_its_test() {
 #[test]
 fn tests_read_the_page() {
     let mut sources = String::new();
-    for name in ["countd", "migration", "redis"] {
+    for name in ["countd", "migration", "redis", "takeover"] {
         let file = workspace().join(format!("countd/tests/procedures/{name}.rs"));
         sources.push_str(&fs::read_to_string(file).expect("a source"));
     }

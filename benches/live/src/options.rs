@@ -33,7 +33,7 @@ struct Arguments {
     /// Memory: entities, rows, members.
     /// Others: library (without a server), stalls, persistence, table-sizes, countd, countd-hot,
     /// countd-split, countd-prefilter, countd-cluster, countd-ack, countd-bytes,
-    /// countd-reconcile, countd-replay, countd-relay, countd-kafka (neither this nor countd-cluster in a short run unless it is named), countd-sizing.
+    /// countd-reconcile, countd-replay, countd-relay, countd-kafka, countd-sizing, countd-sizing-cluster (of countd-cluster, countd-kafka and this one, a short run has those that are named).
     #[arg(long, value_name = "NAME", verbatim_doc_comment)]
     only: Vec<String>,
 
@@ -91,6 +91,15 @@ struct Arguments {
     )]
     bare: PathBuf,
 
+    /// The executable of the example hot_cost of countd
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "COUNTINT_BENCH_HOT_COST",
+        default_value = "target/release/examples/hot_cost"
+    )]
+    hot_cost: PathBuf,
+
     /// The jars of Kafka: the directory that scripts/kafka prints
     #[arg(long, value_name = "DIRECTORY", env = "COUNTINT_KAFKA")]
     kafka: Option<PathBuf>,
@@ -139,6 +148,7 @@ impl Options {
                 floor: arguments.floor,
                 countd: arguments.countd,
                 bare: arguments.bare,
+                hot_cost: arguments.hot_cost,
                 kafka: arguments.kafka,
                 roaring: arguments.roaring,
                 bloom: arguments.bloom,

@@ -7,8 +7,9 @@ use crate::measure::throughput;
 use crate::report::section::Section;
 use crate::report::{
     comparison, countd, countd_ack, countd_bytes, countd_cluster, countd_hot, countd_kafka,
-    countd_prefilter, countd_reconcile, countd_relay, countd_replay, countd_sizing, countd_split,
-    entities, library, members, rows, snapshots, speed, stalls, table_sizes,
+    countd_prefilter, countd_reconcile, countd_relay, countd_replay, countd_sizing,
+    countd_sizing_cluster, countd_split, entities, library, members, rows, snapshots, speed,
+    stalls, table_sizes,
 };
 use crate::workload::comparisons;
 use crate::workload::scale::Scale;
@@ -19,7 +20,7 @@ type OtherSection = (
     &'static str,
     fn(&Programs, &Scale) -> Result<Section>,
 );
-const OTHER_SECTIONS: [OtherSection; 19] = [
+const OTHER_SECTIONS: [OtherSection; 20] = [
     (entities::NAME, entities::TITLE, |programs, scale| {
         let bytes = measure::entities::measure(programs, scale)?;
         Ok(entities::section(&bytes, scale.objects))
@@ -132,6 +133,14 @@ const OTHER_SECTIONS: [OtherSection; 19] = [
             Ok(countd_sizing::section(&compared))
         },
     ),
+    (
+        countd_sizing_cluster::NAME,
+        countd_sizing_cluster::TITLE,
+        |programs, scale| {
+            let compared = measure::countd::sizing_cluster::measure(programs, scale)?;
+            Ok(countd_sizing_cluster::section(&compared))
+        },
+    ),
 ];
 
 /// Whether `name` is a section or a group of sections that `--only` accepts.
@@ -152,17 +161,21 @@ pub fn takes_long(name: &str) -> bool {
     needs_kafka(name)
 }
 
+/// The sections that are measured with a broker of Kafka.
+const WITH_KAFKA: [&str; 3] = [
+    countd_cluster::NAME,
+    countd_kafka::NAME,
+    countd_sizing_cluster::NAME,
+];
+
 /// Whether a section is measured with a broker of Kafka.
 fn needs_kafka(name: &str) -> bool {
-    [countd_cluster::NAME, countd_kafka::NAME].contains(&name)
+    WITH_KAFKA.contains(&name)
 }
 
 /// Fails at once if a selected section needs a program that is missing.
 pub fn check(programs: &Programs, selected: impl Fn(&str) -> bool) -> Result<()> {
-    if [countd_cluster::NAME, countd_kafka::NAME]
-        .into_iter()
-        .any(selected)
-    {
+    if WITH_KAFKA.into_iter().any(selected) {
         programs.kafka()?;
     }
     Ok(())

@@ -17,6 +17,8 @@ pub struct Programs {
     pub countd: PathBuf,
     /// The bare axum server, the lower bound for single reads.
     pub bare: PathBuf,
+    /// The program that measures the detection of hot entities alone.
+    pub hot_cost: PathBuf,
     /// The directory with the jars of Kafka, if given.
     pub kafka: Option<PathBuf>,
     /// redis-roaring, if given.
@@ -54,6 +56,7 @@ impl Programs {
             floor: "libcountint_floor.so".into(),
             countd: "countd".into(),
             bare: "bare_axum".into(),
+            hot_cost: "hot_cost".into(),
             kafka: Some("jars".into()),
             roaring: Some("libredis-roaring.so".into()),
             bloom: Some("redisbloom.so".into()),

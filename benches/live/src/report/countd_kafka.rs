@@ -33,7 +33,7 @@ const POOLS: [(EntityPool, &str); 2] = [
 /// What one side does: a label, a name in figures, and its rate.
 type Side = (&'static str, &'static str, fn(&LogRates) -> Rate);
 
-const SIDES: [Side; 4] = [
+const SIDES: [Side; 5] = [
     ("`POST /actions` into the topic", "produced", |rates| {
         rates.produce
     }),
@@ -43,6 +43,9 @@ const SIDES: [Side; 4] = [
     ("`countd consume`", "counted", |rates| rates.consume),
     ("`kafka-consumer-perf-test`", "perf-consumed", |rates| {
         rates.perf_consume
+    }),
+    ("`countd all`, both at once", "at-once", |rates| {
+        rates.at_once
     }),
 ];
 
@@ -74,7 +77,7 @@ pub fn section(results: &KafkaResults, scale: &CountdScale) -> Section {
              tenth of them as a warm-up. `kafka-producer-perf-test` sends as many records of {RECORD_BYTES} bytes without keys, with `acks=all`, \
              idempotence and the `linger.ms=1` of countd. *Counted*: `countd consume` with its default configuration, from the first counted events that are seen to the last event \
              of the filled topic; the sum of the counters is compared with the number of events. `kafka-consumer-perf-test` fetches the same records \
-             ({:.0} bytes each, key and value) and drops them; its time for joining a group is left out. *One after the other* is producing and counting, by the same core; \
+             ({:.0} bytes each, key and value) and drops them; its time for joining a group is left out. *One after the other* is producing and counting, by the same core. *At once* is one process that does both, so that it fetches few records at a time; \
              [the threshold](#regression-thresholds) of {MIN_COUNTED:.0} thousand/s is one for counting alone. The client is the process that sends requests, or the performance test, from the start of its virtual machine on. Neither test of \
              Kafka parses an event, chooses its partition by a key, or counts.\n\n{rates}\n\
              Latency at {:.0}% of the {} single requests per second that countd bears here, which arrive at random times: from the arrival of a `POST /action/read` \
@@ -305,6 +308,7 @@ mod tests {
             produce: rate(200_000.0 * factor),
             perf_consume: rate(1_200_000.0),
             consume: rate(300_000.0 * factor),
+            at_once: rate(90_000.0 * factor),
             record_bytes: 189.6,
         }
     }

@@ -20,16 +20,17 @@ const CPU: [Value; 2] = [|one| one.countd_cpu, |one| one.redis_cpu];
 const P50: Value = |one| one.p50;
 const P99: Value = |one| one.p99;
 
-fn label(load: Load) -> &'static str {
+pub(super) fn label(load: Load) -> &'static str {
     match load {
         Load::Reads => "`GET /counter`",
         Load::Likes => "`POST /action/like`",
         Load::Mixed => "80 % `GET /counter`, 20 % `POST /action/read`",
+        Load::Batches => "`POST /actions` with 1,000 reads",
     }
 }
 
 /// The medians of the repeats.
-fn medians(results: &[&Measured], value: Value) -> Compared {
+pub(super) fn medians<T>(results: &[&T], value: fn(&T) -> Compared) -> Compared {
     let of = |part: &dyn Fn(Compared) -> Option<f64>| {
         let found: Vec<f64> = results.iter().filter_map(|one| part(value(one))).collect();
         (!found.is_empty()).then(|| Spread::of(found).median())
@@ -41,7 +42,7 @@ fn medians(results: &[&Measured], value: Value) -> Compared {
 }
 
 /// The difference from the measured value in per cent of it.
-fn error(compared: Compared) -> f64 {
+pub(super) fn error(compared: Compared) -> f64 {
     compared.predicted.map_or(OVERLOADED, |predicted| {
         let difference = (predicted / compared.measured - 1.0).abs();
         (difference * 100.0).min(OVERLOADED)

@@ -13,12 +13,12 @@ use crate::error::Result;
 pub struct Figures(BTreeMap<String, Value>);
 
 impl Figures {
-    /// Adds a figure, rounded to the decimals with which the page shows it.
+    /// Adds a figure, rounded to the decimals with which the page shows it, as the page does: a half to the even neighbour.
     pub fn add(&mut self, name: impl Into<String>, value: f64, decimals: usize) {
         let factor = 10f64.powi(decimals as i32);
         let rounded = match decimals {
-            0 => Value::from(value.round() as u64),
-            _ => Value::from((value * factor).round() / factor),
+            0 => Value::from(value.round_ties_even() as u64),
+            _ => Value::from((value * factor).round_ties_even() / factor),
         };
         self.0.insert(name.into(), rounded);
     }
@@ -55,9 +55,10 @@ mod tests {
         let mut figures = Figures::default();
         figures.add("b", 8.1314, 2);
         figures.add("a", 598_515.4, 0);
+        figures.add("c", 197_628.5, 0);
         assert_eq!(
             figures.to_json().unwrap(),
-            "{\n  \"a\": 598515,\n  \"b\": 8.13\n}\n"
+            "{\n  \"a\": 598515,\n  \"b\": 8.13,\n  \"c\": 197628\n}\n"
         );
     }
 

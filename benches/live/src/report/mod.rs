@@ -16,6 +16,7 @@ pub mod countd_reconcile;
 pub mod countd_relay;
 pub mod countd_replay;
 pub mod countd_sizing;
+pub mod countd_sizing_cluster;
 pub mod countd_split;
 pub mod entities;
 pub mod figures;

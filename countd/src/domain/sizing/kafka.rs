@@ -17,7 +17,7 @@ pub struct KafkaCosts {
     pub counting: Option<Counting>,
     /// CPU seconds of a broker for appending a record.
     pub append: f64,
-    /// CPU seconds of a broker for sending a record to a consumer.
+    /// CPU seconds of a broker for sending a record to a consumer that keeps up.
     pub fetch: f64,
     /// Seconds from the arrival of a request to its reply, when the topic has its event: the median and the 99th percentile.
     pub confirmation: [f64; 2],
@@ -57,6 +57,12 @@ impl KafkaCosts {
                 redis: seconds(&format!("{pool}.counted-redis-ns"))?,
             })
         };
+        let (append, fetch) = (
+            seconds("long-tail.produced-broker-ns")?,
+            seconds("long-tail.counted-broker-ns")?,
+        );
+        // A consumer that keeps up fetches few records at a time. An older run has not measured that.
+        let at_once = seconds("long-tail.at-once-broker-ns").unwrap_or(0.0);
         let counting = match workload.storage {
             Stored::Table => Some(Counting {
                 long_tail: counted("long-tail")?,
@@ -72,8 +78,8 @@ impl KafkaCosts {
                 redis: 0.0,
             },
             counting,
-            append: seconds("long-tail.produced-broker-ns")?,
-            fetch: seconds("long-tail.counted-broker-ns")?,
+            append,
+            fetch: fetch.max(at_once - append),
             confirmation: [
                 value("latency-p50-ms")? * 1e-3,
                 value("latency-p99-ms")? * 1e-3,
@@ -151,6 +157,15 @@ mod tests {
             counting: true,
         };
         assert_eq!(MeasuredKafka::new(Some(costs)), all);
+        let fetch = |at_once| {
+            let name = "countd.kafka.long-tail.at-once-broker-ns";
+            let figures = measured(none()).with(name, at_once);
+            KafkaCosts::of(&figures, &kafka()).map(|costs| nanoseconds(costs.fetch))
+        };
+        assert_eq!(
+            [fetch(9_000.0), fetch(2_500.0)],
+            [Some(7_000.0), Some(1_000.0)]
+        );
     }
 
     #[test]

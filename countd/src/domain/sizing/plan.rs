@@ -112,11 +112,16 @@ pub struct ModelError {
 }
 
 impl ModelError {
-    /// The error that the figures have.
-    fn of(figures: &Figures) -> Option<ModelError> {
+    /// The error that the figures have for a log and a number of masters. Latencies were compared with one server and streams only.
+    fn of(figures: &Figures, log: LogKind, masters: usize) -> Option<ModelError> {
         let error = |what: &str| figures.optional(&format!("countd.sizing.{what}-error-percent"));
+        let of_deployment = match (log, masters) {
+            (LogKind::Kafka, _) => error("kafka.cpu"),
+            (LogKind::Streams, 2..) => error("cluster.cpu"),
+            (LogKind::Streams, _) => None,
+        };
         Some(ModelError {
-            cpu_percent: error("cpu")?,
+            cpu_percent: of_deployment.or(error("cpu"))?,
             p50_percent: error("p50")?,
             p99_percent: error("p99")?,
         })
@@ -206,7 +211,7 @@ pub fn plan(
         load: memory::load_rows(figures, workload, workload.entities * share)?,
         measured_cluster: costs.measured_cluster,
         measured_kafka: MeasuredKafka::new(model.kafka),
-        model_error: ModelError::of(figures),
+        model_error: ModelError::of(figures, workload.log, masters),
         limits,
     })
 }

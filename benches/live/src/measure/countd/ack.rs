@@ -14,11 +14,39 @@ use crate::workload::counts::SplitMix;
 use crate::workload::events::EntityPool;
 use crate::workload::scale::Scale;
 
-/// The levels, with the name in figures.
-pub const LEVELS: [(&str, &str); 3] = [
-    ("memory", "memory"),
-    ("fsync", "fsync"),
-    ("replicas:1", "replicas-1"),
+/// A level, and when the server syncs its append-only file.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Level {
+    /// The level, as in `redis.ack`.
+    pub ack: &'static str,
+    /// The server's `appendfsync`.
+    pub appendfsync: &'static str,
+    /// The name in figures.
+    pub name: &'static str,
+}
+
+/// All levels, with the one of a default server first.
+pub const LEVELS: [Level; 4] = [
+    Level {
+        ack: "memory",
+        appendfsync: "everysec",
+        name: "memory",
+    },
+    Level {
+        ack: "fsync",
+        appendfsync: "everysec",
+        name: "fsync",
+    },
+    Level {
+        ack: "fsync",
+        appendfsync: "always",
+        name: "fsync-always",
+    },
+    Level {
+        ack: "replicas:1",
+        appendfsync: "everysec",
+        name: "replicas-1",
+    },
 ];
 /// The numbers of connections, each with one request in flight.
 pub const CONNECTIONS: [usize; 2] = [1, 64];
@@ -29,8 +57,8 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Likes per second with a level and a number of connections.
 pub struct Measured {
-    /// The level, as in `redis.ack`.
-    pub level: &'static str,
+    /// The level.
+    pub level: Level,
     /// The number of connections.
     pub connections: usize,
     /// Likes per second.
@@ -59,11 +87,13 @@ pub fn measure(programs: &Programs, scale: &Scale) -> Result<Vec<Measured>> {
         target.create_schema()?;
         let has_waitaof = has_waitaof(&server.control()?.info("server", "redis_version")?);
         let mut user = 0;
-        for (level, _) in LEVELS {
-            if level == "fsync" && !has_waitaof {
+        for level in LEVELS {
+            if level.ack == "fsync" && !has_waitaof {
                 continue;
             }
-            let settings: [Setting; 1] = [("COUNTD_REDIS__ACK", level.to_owned())];
+            let sync = format!("CONFIG SET appendfsync {}", level.appendfsync);
+            server.control()?.call(&sync)?;
+            let settings: [Setting; 1] = [("COUNTD_REDIS__ACK", level.ack.to_owned())];
             let countd = Countd::start_with(&target, "serve", &settings)?;
             for connections in CONNECTIONS {
                 let per_second = likes(&countd, connections, &mut user, scale.countd.requests)?;

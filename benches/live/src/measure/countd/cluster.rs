@@ -208,7 +208,7 @@ fn measure_topic(
 }
 
 /// The interval at which the numbers of waiting events are collected.
-fn interval() -> Setting {
+pub(super) fn interval() -> Setting {
     ("COUNTD_MONITOR__INTERVAL_SECONDS", "1".to_owned())
 }
 
@@ -281,7 +281,7 @@ fn used(parts: &Parts) -> Result<Costs> {
 }
 
 /// Waits until countd has no lag, and its outboxes are empty.
-fn wait_until_idle(countd: &Countd) -> Result<()> {
+pub(super) fn wait_until_idle(countd: &Countd) -> Result<()> {
     let (mut http, started) = (Http::open(countd.port)?, Instant::now());
     loop {
         wait_until_counted(countd)?;

@@ -1,6 +1,7 @@
 //! One hot entity: likes that are committed as groups, reads that are answered from memory, and the cost of finding hot entities.
 
 use std::borrow::Cow;
+use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
@@ -8,7 +9,7 @@ use crate::driver::bare::Bare;
 use crate::driver::countd::{Countd, Metrics, Setting, Storage, Target};
 use crate::driver::cpu;
 use crate::driver::http::{get, post};
-use crate::driver::programs::Programs;
+use crate::driver::programs::{Programs, printed};
 use crate::error::Result;
 use crate::measure::countd::clients::{send, send_each};
 use crate::measure::countd::measure_target;
@@ -57,13 +58,28 @@ pub struct HotRates {
     pub bare: Rate,
 }
 
-/// The CPU time of countd for `GET /counter` from Redis with detection of hot entities, as a ratio to that without, in each pair of rounds.
+/// The cost of the detection of hot entities.
 #[derive(Default)]
 pub struct Detection {
-    /// Of one entity.
+    /// The CPU time of countd for `GET /counter` of one entity from Redis with the detection, as a ratio to that without, in each pair of rounds.
     pub one: Vec<f64>,
-    /// Of a million entities.
+    /// The same of a million entities.
     pub many: Vec<f64>,
+    /// CPU seconds of countd for a read without the detection.
+    pub reads: Vec<f64>,
+    /// The detection alone.
+    pub alone: Vec<DetectionCost>,
+}
+
+/// What the detection costs without anything else, in seconds.
+#[derive(Clone, Copy)]
+pub struct DetectionCost {
+    /// For a read of an entity.
+    pub read: f64,
+    /// For a write.
+    pub write: f64,
+    /// For the work of a second, whatever the number of requests.
+    pub second: f64,
 }
 
 /// Takes all measurements.
@@ -76,6 +92,7 @@ pub fn measure(programs: &Programs, scale: &Scale) -> Result<(Vec<HotRates>, Det
             measure_rounds(target, time / 3, &mut rates)?;
             measure_detection(target, time / 8, &mut detection)
         })?;
+        detection.alone.push(detection_alone(programs)?);
     }
     Ok((rates, detection))
 }
@@ -140,6 +157,24 @@ pub(super) fn rate(
     })
 }
 
+/// Runs the program that measures the detection alone.
+fn detection_alone(programs: &Programs) -> Result<DetectionCost> {
+    let program = &programs.hot_cost;
+    let output = Command::new(program).output();
+    let output = output.map_err(|e| format!("cannot start {}: {e}", program.display()))?;
+    parse_detection(&printed(output)?).ok_or_else(|| "hot_cost printed something else".into())
+}
+
+fn parse_detection(text: &str) -> Option<DetectionCost> {
+    let mut lines = text.lines();
+    let mut seconds = || Some(lines.next()?.parse::<f64>().ok()? * 1e-9);
+    Some(DetectionCost {
+        read: seconds()?,
+        write: seconds()?,
+        second: seconds()?,
+    })
+}
+
 fn measure_detection(target: &Target, time: Duration, detection: &mut Detection) -> Result<()> {
     let enabled = |on: bool| -> [Setting; 1] { [("COUNTD_HOT__ENABLED", on.to_string())] };
     let with = Countd::start_with(target, "serve", &enabled(true))?;
@@ -147,10 +182,10 @@ fn measure_detection(target: &Target, time: Duration, detection: &mut Detection)
     let mut random = SplitMix(4);
     let long_tail = (0..LONG_TAIL).flat_map(|_| read_of(EntityPool::LongTail.pick(&mut random)));
     let requests: [Vec<Vec<u8>>; 2] = [read_of(hot_entity()), long_tail.collect()];
-    for (requests, ratios) in requests
-        .iter()
-        .zip([&mut detection.one, &mut detection.many])
-    {
+    let Detection {
+        one, many, reads, ..
+    } = detection;
+    for (requests, ratios) in requests.iter().zip([one, many]) {
         let cost = |countd: &Countd| -> Result<f64> {
             let before = countd.cpu_seconds()?;
             let done = send(countd.port, requests, READERS, time)?;
@@ -160,14 +195,29 @@ fn measure_detection(target: &Target, time: Duration, detection: &mut Detection)
         cost(&with)?;
         cost(&without)?;
         for round in 0..DETECTION_ROUNDS {
-            ratios.push(match round % 2 {
-                0 => cost(&with)? / cost(&without)?,
+            let (with, without) = match round % 2 {
+                0 => (cost(&with)?, cost(&without)?),
                 _ => {
                     let without = cost(&without)?;
-                    cost(&with)? / without
+                    (cost(&with)?, without)
                 }
-            });
+            };
+            ratios.push(with / without);
+            reads.push(without);
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn costs_are_read_in_nanoseconds() {
+        let cost = parse_detection("4.50\n9.00\n20000\n").unwrap();
+        let found = [cost.read, cost.write, cost.second].map(|seconds| (seconds * 1e10).round());
+        assert_eq!(found, [45.0, 90.0, 200_000.0]);
+        assert!(parse_detection("4.50\n").is_none());
+    }
 }

@@ -25,6 +25,7 @@ pub mod replay;
 mod requests;
 pub mod results;
 pub mod sizing;
+pub mod sizing_cluster;
 pub mod sparse;
 pub mod split;
 

@@ -12,6 +12,7 @@ use crate::driver::http::{get, post};
 use crate::driver::programs::Programs;
 use crate::error::Result;
 use crate::measure::countd::open_loop::{arrivals, send_at};
+use crate::measure::countd::requests::ACTIONS;
 use crate::measure::countd::{consumer, measure_target};
 use crate::measure::stats::Spread;
 use crate::workload::counts::SplitMix;
@@ -37,25 +38,44 @@ pub enum Load {
     Likes,
     /// Four of five are `GET /counter`, the others `POST /action/read`.
     Mixed,
+    /// `POST /actions` with reads.
+    Batches,
 }
 
 impl Load {
-    /// All, in the order of the report.
+    /// All that are measured with one server, in the order of the report.
     pub const ALL: [Load; 3] = [Load::Reads, Load::Likes, Load::Mixed];
 
-    /// The share of requests that are actions.
+    /// The actions of a request on average.
     fn actions(self) -> f64 {
         match self {
             Load::Reads => 0.0,
             Load::Likes => 1.0,
             Load::Mixed => 0.2,
+            Load::Batches => ACTIONS as f64,
+        }
+    }
+
+    /// The share of requests that are reads.
+    fn reads(self) -> f64 {
+        match self {
+            Load::Reads => 1.0,
+            Load::Likes | Load::Batches => 0.0,
+            Load::Mixed => 0.8,
+        }
+    }
+
+    /// Requests per second that come alone.
+    pub(super) fn slow(self) -> f64 {
+        match self {
+            Load::Batches => SLOW / 100.0,
+            _ => SLOW,
         }
     }
 
     /// A request of this load.
-    fn request(self, number: u64) -> Vec<u8> {
-        let random = &mut SplitMix(number % ENTITIES);
-        let (eid, uid) = (EntityPool::LongTail.pick(random), FIRST_USER + number);
+    pub(super) fn request(self, number: u64) -> Vec<u8> {
+        let (eid, uid) = (entity(number), FIRST_USER + number);
         let act = |metric: &str| {
             let body = format!("{{\"etype\":\"note\",\"eid\":\"{eid}\",\"uid\":\"{uid}\"}}");
             post(&format!("/action/{metric}"), &body)
@@ -64,8 +84,31 @@ impl Load {
             Load::Likes => act("like"),
             Load::Mixed if number.is_multiple_of(5) => act("read"),
             Load::Reads | Load::Mixed => get(&format!("/counter/note/{eid}")),
+            Load::Batches => batch(number * ACTIONS),
         }
     }
+}
+
+/// The entity of a request.
+fn entity(number: u64) -> u64 {
+    EntityPool::LongTail.pick(&mut SplitMix(number % ENTITIES))
+}
+
+/// `POST /actions` with reads of [`ACTIONS`] entities from this one on.
+fn batch(first: u64) -> Vec<u8> {
+    let line = |number: u64| {
+        let (eid, uid) = (entity(number), FIRST_USER + number);
+        format!("{{\"metric\":\"read\",\"etype\":\"note\",\"eid\":\"{eid}\",\"uid\":\"{uid}\"}}\n")
+    };
+    post(
+        "/actions",
+        &(first..first + ACTIONS).map(line).collect::<String>(),
+    )
+}
+
+/// Requests that read each entity once, so that it has counters.
+pub(super) fn all_entities() -> impl Iterator<Item = Vec<u8>> {
+    (0..ENTITIES / ACTIONS).map(|number| batch(number * ACTIONS))
 }
 
 /// A measured value and what the model says.
@@ -144,7 +187,7 @@ fn measure_load(target: &Target, load: Load, scale: &CountdScale) -> Result<Vec<
         let per_second = done / time.as_secs_f64();
         let client = answered.client_cpu / done;
         let spread = Spread::of(answered.latencies);
-        let predicted = predict(target, load, per_second, client)?;
+        let predicted = predict(target, load, per_second, client, "--masters 1")?;
         let compared = |measured, predicted| Compared {
             measured,
             predicted,
@@ -164,22 +207,29 @@ fn measure_load(target: &Target, load: Load, scale: &CountdScale) -> Result<Vec<
 }
 
 /// What the model says.
-struct Predicted {
-    countd_cpu: f64,
-    redis_cpu: f64,
+pub(super) struct Predicted {
+    /// CPU seconds of countd for each request.
+    pub countd_cpu: f64,
+    /// CPU seconds of the busiest master for each request.
+    pub redis_cpu: f64,
     /// The median and the 99th percentile in seconds.
     latency: Option<[f64; 2]>,
 }
 
-fn predict(target: &Target, load: Load, per_second: f64, client: f64) -> Result<Predicted> {
-    let (actions, reads) = (
-        per_second * load.actions(),
-        per_second * (1.0 - load.actions()),
-    );
+/// Asks `countd size`, with further options.
+pub(super) fn predict(
+    target: &Target,
+    load: Load,
+    per_second: f64,
+    client: f64,
+    options: &str,
+) -> Result<Predicted> {
+    let (actions, reads) = (per_second * load.actions(), per_second * load.reads());
     let once = if load == Load::Likes { 100 } else { 0 };
+    let lines = if load == Load::Batches { ACTIONS } else { 1 };
     let command = format!(
-        "size --json --entities 1M --actions {actions:.3} --reads {reads:.3} --once {once} --hot-share 0 --masters 1 --nodes 1 --cores 1 \
-         --round-trip 0 --client {:.3}",
+        "size --json --entities 1M --actions {actions:.3} --reads {reads:.3} --once {once} --hot-share 0 --nodes 1 --cores 1 \
+         --lines {lines} --round-trip 0 --client {:.3} {options}",
         client * 1e6
     );
     let printed: Value = serde_json::from_str(&target.run(&command, &[])?)?;
@@ -192,7 +242,7 @@ fn parse(plan: &Value, load: Load, per_second: f64) -> Option<Predicted> {
     let latency = &plan["latency"];
     let latency = match load {
         Load::Reads => &latency["read"],
-        Load::Likes => &latency["write"],
+        Load::Likes | Load::Batches => &latency["write"],
         // Most requests are reads, and both kinds take nearly the same time.
         Load::Mixed => &latency["read"],
     };

@@ -132,7 +132,7 @@ fn the_first_limit_is_the_one_that_breaks_first() {
 
 #[test]
 fn the_error_of_the_model_is_that_of_the_figures() {
-    let error = |figures: &Figures| ModelError::of(figures);
+    let error = |figures: &Figures| ModelError::of(figures, LogKind::Streams, 1);
     let mut figures = Figures::parse("{}").expect("figures");
     assert_eq!(error(&figures), None);
     for (what, value) in [("cpu", 5.0), ("p50", 12.0), ("p99", 30.0)] {
@@ -144,6 +144,18 @@ fn the_error_of_the_model_is_that_of_the_figures() {
         p99_percent: 30.0,
     };
     assert_eq!(error(&figures), Some(expected));
+    // Of a cluster and of Kafka, if they were compared.
+    let cpu = |figures: &Figures, log, masters| {
+        let error = ModelError::of(figures, log, masters);
+        error.map(|error| error.cpu_percent)
+    };
+    assert_eq!(cpu(&figures, LogKind::Streams, 3), Some(5.0));
+    for (name, value) in [("cluster", 40.0), ("kafka", 60.0)] {
+        figures = figures.with(&format!("countd.sizing.{name}.cpu-error-percent"), value);
+    }
+    assert_eq!(cpu(&figures, LogKind::Streams, 1), Some(5.0));
+    assert_eq!(cpu(&figures, LogKind::Streams, 3), Some(40.0));
+    assert_eq!(cpu(&figures, LogKind::Kafka, 1), Some(60.0));
 }
 
 #[test]

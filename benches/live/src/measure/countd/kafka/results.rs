@@ -35,6 +35,8 @@ pub struct LogRates {
     pub perf_consume: Rate,
     /// `countd consume`.
     pub consume: Rate,
+    /// `countd all`, which produces and counts at once.
+    pub at_once: Rate,
     /// Bytes of a record that countd has produced, key and value.
     pub record_bytes: f64,
 }

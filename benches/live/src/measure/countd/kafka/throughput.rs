@@ -48,6 +48,7 @@ pub(super) fn measure(
         produce,
         perf_consume,
         consume,
+        at_once: at_once(setup, pool, requests)?,
         record_bytes,
     })
 }
@@ -98,12 +99,35 @@ fn perf_rate((per_second, client, broker): (f64, f64, f64), events: u64) -> Rate
     Rate { per_second, cpu }
 }
 
+/// Produces and counts with one process: the consumer fetches records as soon as they are in the topic, not many at once.
+fn at_once(setup: &Setup, pool: EntityPool, requests: u64) -> Result<Rate> {
+    let requests = reads(pool, requests, 3);
+    // Warms up connections and caches.
+    let (first, rest) = requests.split_at(requests.len() / 10);
+    let countd = setup.start("all")?;
+    send_all(countd.port, first, CONNECTIONS)?;
+    let (from, started) = wait_until_applied(&countd, (0, first.len() as u64 * ACTIONS))?;
+    let before = used(setup, &countd)?;
+    send_all(countd.port, rest, CONNECTIONS)?;
+    let events = rest.len() as u64 * ACTIONS;
+    let (_, ended) = wait_until_applied(&countd, (from, from + events))?;
+    let events = events as f64;
+    Ok(Rate {
+        per_second: events / (ended - started).as_secs_f64(),
+        cpu: each(&before, &used(setup, &countd)?, events),
+    })
+}
+
+/// Requests with many reads each.
+fn reads(pool: EntityPool, requests: u64, seed: u64) -> Vec<Vec<u8>> {
+    let random = &mut SplitMix(seed);
+    let requests = (0..requests).map(|_| actions("read", pool, random));
+    requests.collect()
+}
+
 /// Sends requests with many reads each.
 fn produce(setup: &Setup, pool: EntityPool, requests: u64) -> Result<Rate> {
-    let random = &mut SplitMix(2);
-    let requests: Vec<_> = (0..requests)
-        .map(|_| actions("read", pool, random))
-        .collect();
+    let requests = reads(pool, requests, 2);
     // Warms up connections and caches. These events are counted, too.
     let (first, rest) = requests.split_at(requests.len() / 10);
     let countd = setup.start("serve")?;
