@@ -173,12 +173,10 @@ fn the_lost_counter_of_the_base_is_rebuilt_when_it_is_read(store: TestStore) {
     let all: BTreeSet<u64> = (1..=40).filter(|user| *user != 2).collect();
     let table = setup.store.counters("v1", "note:7", 16);
     let mut client = setup.store.server.client();
-    client.ok(&format!("CTAB.DEL {table} 7"));
-    assert_likes(&setup.api, &all);
-    client.ok(&format!("CTAB.DEL {table} 7"));
-    setup.api.act("unlike", on_note(7, 3));
-    setup.api.act("like", on_note(7, 3));
-    assert_likes(&setup.api, &all);
+    for _ in 0..2 {
+        client.ok(&format!("CTAB.DEL {table} 7"));
+        assert_likes(&setup.api, &all);
+    }
     merge(&setup.store.server, CONFIG);
     setup.drain();
     assert_likes(&setup.api, &all);
