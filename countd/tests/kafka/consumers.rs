@@ -123,7 +123,8 @@ pub(super) fn a_zombie_is_woken<B>(setup: Setup<B>) {
         // Until it has been suspended in the midst of a batch, too.
         while rounds < 4 || metric(&zombie.api(), "countd_commit_conflicts_total") == 0 {
             rounds += 1;
-            assert!(rounds <= 40, "no batch of the zombie was rejected");
+            // On a busy machine the zombie is mostly suspended while it has no batch.
+            assert!(rounds <= 100, "no batch of the zombie was rejected");
             zombie.suspend();
             // Past its session of 500 ms: the other process reads its partitions.
             thread::sleep(Duration::from_millis(1_000 + random.below(500)));
