@@ -33,7 +33,8 @@ struct Arguments {
     /// Memory: entities, rows, members.
     /// Others: library (without a server), stalls, persistence, table-sizes, countd, countd-hot,
     /// countd-split, countd-prefilter, countd-cluster, countd-ack, countd-bytes,
-    /// countd-reconcile, countd-replay, countd-relay, countd-kafka, countd-sizing, countd-sizing-cluster (of countd-cluster, countd-kafka and this one, a short run has those that are named).
+    /// countd-reconcile, countd-replay, countd-relay, countd-kafka, countd-sizing, countd-sizing-cluster.
+    /// With --quick, countd-cluster, countd-kafka and countd-sizing-cluster are measured only if named.
     #[arg(long, value_name = "NAME", verbatim_doc_comment)]
     only: Vec<String>,
 

@@ -50,6 +50,14 @@ impl Setup {
         self.drain();
     }
 
+    /// Takes back a like of the base: a fact that does not count. Returns the table of its counters, and the users who still like the note.
+    fn unlike_at_base(&self) -> (String, BTreeSet<u64>) {
+        self.api.act("unlike", on_note(7, 2));
+        self.drain();
+        let table = self.store.counters("v1", "note:7", 16);
+        (table, (1..=40).filter(|user| *user != 2).collect())
+    }
+
     /// The keys with counters of shards.
     fn counters(&self) -> Vec<String> {
         let found = self.store.server.client().ok("KEYS cnt:*note:7~*");
@@ -135,7 +143,7 @@ fn lost_counters_of_shards_are_rebuilt_when_they_are_read(store: TestStore) {
     let request = json!({ "uid": 1, "items": items, "metrics": ["like"] });
     let feed = setup.api.ok(setup.api.post("/feed", &request));
     assert_eq!(feed["items"][1]["counts"]["like"], 40, "{feed}");
-    // The answer to an action counts all shards, also those that it does not change.
+    // The response to an action has the total of all shards.
     for key in &counters {
         client.ok(&format!("DEL {key}"));
     }
@@ -168,10 +176,7 @@ fn lost_counters_of_shards_are_rebuilt_when_they_are_read(store: TestStore) {
 
 fn the_lost_counter_of_the_base_is_rebuilt_when_it_is_read(store: TestStore) {
     let setup = Setup::new(store);
-    setup.api.act("unlike", on_note(7, 2));
-    setup.drain();
-    let all: BTreeSet<u64> = (1..=40).filter(|user| *user != 2).collect();
-    let table = setup.store.counters("v1", "note:7", 16);
+    let (table, all) = setup.unlike_at_base();
     let mut client = setup.store.server.client();
     for _ in 0..2 {
         client.ok(&format!("CTAB.DEL {table} 7"));
@@ -185,11 +190,7 @@ fn the_lost_counter_of_the_base_is_rebuilt_when_it_is_read(store: TestStore) {
 
 fn the_counter_of_the_base_is_reconciled(store: TestStore) {
     let setup = Setup::new(store);
-    // A fact that was taken back does not count.
-    setup.api.act("unlike", on_note(7, 2));
-    setup.drain();
-    let all: BTreeSet<u64> = (1..=40).filter(|user| *user != 2).collect();
-    let table = setup.store.counters("v1", "note:7", 16);
+    let (table, all) = setup.unlike_at_base();
     let mut client = setup.store.server.client();
     // The index of likes in the schema is 1.
     for (delta, damaged) in [(490, 529), (-5, 34)] {

@@ -84,7 +84,18 @@ impl Metrics {
     }
 }
 
-impl Target<'_> {
+impl<'a> Target<'a> {
+    /// A server for countd with its default storage and metrics.
+    pub fn new(programs: &'a Programs, server: &'a Server, dir: &'a Workdir) -> Target<'a> {
+        Target {
+            programs,
+            server,
+            dir,
+            storage: Storage::Table,
+            metrics: Metrics::Default,
+        }
+    }
+
     /// The command of countd. Everything but the address of the server and the storage has its default, and users have no limit:
     /// there are few, and each requests many pages.
     fn command(&self) -> Result<Command> {

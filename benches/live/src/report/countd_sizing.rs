@@ -41,6 +41,13 @@ pub(super) fn medians<T>(results: &[&T], value: fn(&T) -> Compared) -> Compared 
     }
 }
 
+/// A value in microseconds: measured, and that of the model.
+pub(super) fn cell(compared: Compared, decimals: usize) -> String {
+    let number = |seconds: f64| format!("{:.decimals$}", seconds * 1e6);
+    let model = compared.predicted.map_or("overloaded".to_owned(), number);
+    format!("{}, {model}", number(compared.measured))
+}
+
 /// The difference from the measured value in per cent of it.
 pub(super) fn error(compared: Compared) -> f64 {
     compared.predicted.map_or(OVERLOADED, |predicted| {
@@ -75,29 +82,19 @@ pub fn section(results: &[Measured]) -> Section {
                 Spread::of(chosen.iter().map(|one| value(one))).median()
             };
             let (rate, client) = (median(|one| one.per_second), median(|one| one.client_cpu));
-            let cell = |value: Value, decimals: usize| {
-                let compared = medians(&chosen, value);
-                let number = |seconds: f64| format!("{:.decimals$}", seconds * 1e6);
-                let model = compared.predicted.map_or("overloaded".to_owned(), number);
-                format!("{}, {model}", number(compared.measured))
-            };
+            let [countd, redis] = CPU.map(|value| medians(&chosen, value));
+            let [p50, p99] = [P50, P99].map(|value| medians(&chosen, value));
             table.row(&[
                 label(load).to_owned(),
                 format!("{:.0} %", level * 100.0),
                 format!("{rate:.0}"),
                 format!("{:.1}", client * 1e6),
-                cell(CPU[0], 1),
-                cell(CPU[1], 1),
-                cell(P50, 0),
-                cell(P99, 0),
+                cell(countd, 1),
+                cell(redis, 1),
+                cell(p50, 0),
+                cell(p99, 0),
             ]);
-            let found = [
-                CPU.map(|value| error(medians(&chosen, value)))
-                    .into_iter()
-                    .fold(0.0, f64::max),
-                error(medians(&chosen, P50)),
-                error(medians(&chosen, P99)),
-            ];
+            let found = [error(countd).max(error(redis)), error(p50), error(p99)];
             for (worst, found) in errors.iter_mut().zip(found) {
                 *worst = worst.max(found);
             }

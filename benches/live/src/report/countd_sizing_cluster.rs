@@ -3,7 +3,7 @@
 use crate::measure::countd::sizing::Compared;
 use crate::measure::countd::sizing_cluster::{DEPLOYMENTS, Deployment, LEVELS, Measured};
 use crate::measure::stats::Spread;
-use crate::report::countd_sizing::{error, label, medians};
+use crate::report::countd_sizing::{cell, error, label, medians};
 use crate::report::figures::Figures;
 use crate::report::section::Section;
 use crate::report::table::Table;
@@ -50,18 +50,13 @@ pub fn section(results: &[Measured]) -> Section {
                 }
                 let rate = Spread::of(chosen.iter().map(|one| one.per_second)).median();
                 let [countd, redis] = CPU.map(|value| medians(&chosen, value));
-                let cell = |compared: Compared| {
-                    let number = |seconds: f64| format!("{:.1}", seconds * 1e6);
-                    let model = compared.predicted.map_or("overloaded".to_owned(), number);
-                    format!("{}, {model}", number(compared.measured))
-                };
                 table.row(&[
                     label(*load).to_owned(),
                     servers(deployment).to_owned(),
                     format!("{:.0} %", level * 100.0),
                     format!("{rate:.0}"),
-                    cell(countd),
-                    cell(redis),
+                    cell(countd, 1),
+                    cell(redis, 1),
                 ]);
                 let worst = &mut errors[usize::from(deployment.is_kafka)];
                 *worst = worst.max(error(countd)).max(error(redis));

@@ -13,7 +13,7 @@ use crate::error::Result;
 pub struct Figures(BTreeMap<String, Value>);
 
 impl Figures {
-    /// Adds a figure, rounded to the decimals with which the page shows it, as the page does: a half to the even neighbour.
+    /// Adds a figure, rounded half to even to the decimals of the page, as `format!` does.
     pub fn add(&mut self, name: impl Into<String>, value: f64, decimals: usize) {
         let factor = 10f64.powi(decimals as i32);
         let rounded = match decimals {

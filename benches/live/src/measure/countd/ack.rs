@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use crate::driver::countd::{Countd, Metrics, Setting, Storage, Target};
+use crate::driver::countd::{Countd, Setting, Target};
 use crate::driver::http::post;
 use crate::driver::programs::Programs;
 use crate::driver::server::{Server, Workdir};
@@ -77,13 +77,7 @@ pub fn measure(programs: &Programs, scale: &Scale) -> Result<Vec<Measured>> {
         let replica = ["--replicaof", "127.0.0.1", &port];
         let replica = Server::start_with(programs, of_replica, module, &replica)?;
         wait_until_up(&replica)?;
-        let target = Target {
-            programs,
-            server,
-            dir,
-            storage: Storage::Table,
-            metrics: Metrics::Default,
-        };
+        let target = Target::new(programs, server, dir);
         target.create_schema()?;
         let has_waitaof = has_waitaof(&server.control()?.info("server", "redis_version")?);
         let mut user = 0;

@@ -5,7 +5,7 @@
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use crate::driver::countd::{Countd, Metrics, Setting, Storage, Target};
+use crate::driver::countd::{Countd, Setting, Target};
 use crate::driver::cpu;
 use crate::driver::http::{Http, get};
 use crate::driver::kafka::Kafka;
@@ -96,13 +96,7 @@ pub fn measure(programs: &Programs, scale: &Scale) -> Result<Vec<Measured>> {
                 .map(|_| Workdir::new())
                 .collect::<Result<_>>()?;
             let servers = start(programs, &dirs, masters > 0)?;
-            let target = Target {
-                programs,
-                server: &servers[0],
-                dir: &dirs[0],
-                storage: Storage::Table,
-                metrics: Metrics::Default,
-            };
+            let target = Target::new(programs, &servers[0], &dirs[0]);
             target.create_schema()?;
             let time = scale.countd.requests;
             let mut costs = measure_streams(&target, &servers, time)?;

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use serde_json::Value;
 
-use crate::driver::countd::{Countd, Metrics, Storage, Target};
+use crate::driver::countd::{Countd, Target};
 use crate::driver::programs::Programs;
 use crate::driver::server::{Server, Workdir};
 use crate::error::Result;
@@ -55,13 +55,7 @@ pub fn measure(programs: &Programs, scale: &Scale) -> Result<Vec<ReplayRates>> {
 fn with_server<T>(programs: &Programs, measure: impl FnOnce(&Target) -> Result<T>) -> Result<T> {
     let dir = &Workdir::new()?;
     let server = &Server::start(programs, dir, Some(&programs.module))?;
-    measure(&Target {
-        programs,
-        server,
-        dir,
-        storage: Storage::Table,
-        metrics: Metrics::Default,
-    })
+    measure(&Target::new(programs, server, dir))
 }
 
 /// Rebuilds the counters from an archive, one of which is wrong.

@@ -4,7 +4,7 @@
 
 use std::borrow::Cow;
 
-use crate::driver::countd::{Countd, Metrics, Storage, Target};
+use crate::driver::countd::{Countd, Target};
 use crate::driver::http::Http;
 use crate::driver::kafka::Kafka;
 use crate::driver::programs::Programs;
@@ -103,13 +103,7 @@ fn measure_deployment(
     let dirs = (0..masters).map(|_| Workdir::new());
     let dirs: Vec<Workdir> = dirs.collect::<Result<_>>()?;
     let servers = start(programs, &dirs, masters > 1)?;
-    let target = &Target {
-        programs,
-        server: &servers[0],
-        dir: &dirs[0],
-        storage: Storage::Table,
-        metrics: Metrics::Default,
-    };
+    let target = &Target::new(programs, &servers[0], &dirs[0]);
     target.create_schema()?;
     // The model has no costs of reconciliation, which are bounded.
     let mut settings = vec![

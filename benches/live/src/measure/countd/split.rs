@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::driver::countd::{Countd, Metrics, Storage, Target};
+use crate::driver::countd::{Countd, Target};
 use crate::driver::http::{Http, get, post};
 use crate::driver::programs::Programs;
 use crate::driver::server::{Server, Workdir};
@@ -99,13 +99,7 @@ pub fn measure(programs: &Programs, scale: &Scale) -> Result<SplitResults> {
             .map(|_| Workdir::new())
             .collect::<Result<_>>()?;
         let servers = cluster::start(programs, &dirs, true)?;
-        let target = Target {
-            programs,
-            server: &servers[0],
-            dir: &dirs[0],
-            storage: Storage::Table,
-            metrics: Metrics::Default,
-        };
+        let target = Target::new(programs, &servers[0], &dirs[0]);
         target.create_schema()?;
         let mut running = Running {
             countd: Countd::start(&target, "all")?,

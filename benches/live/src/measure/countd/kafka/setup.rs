@@ -1,6 +1,6 @@
 //! What is measured: a broker with a topic, and Redis for the counters of its events.
 
-use crate::driver::countd::{Countd, Metrics, Setting, Storage, Target};
+use crate::driver::countd::{Countd, Setting, Target};
 use crate::driver::cpu;
 use crate::driver::kafka::Kafka;
 use crate::driver::programs::Programs;
@@ -41,13 +41,7 @@ pub fn with_topic(
     kafka.create_topic(topic, TOPIC_PARTITIONS)?;
     let dir = &Workdir::new()?;
     let server = &Server::start(programs, dir, Some(&programs.module))?;
-    let target = Target {
-        programs,
-        server,
-        dir,
-        storage: Storage::Table,
-        metrics: Metrics::Default,
-    };
+    let target = Target::new(programs, server, dir);
     let settings = kafka.settings(topic);
     target.create_schema_with(&settings)?;
     measure(&Setup {
