@@ -6,6 +6,7 @@ use crate::redis::call::RedisCall;
 use crate::redis::permissions::Permissions;
 use crate::redis::script::{CounterBackend, SOURCES, ScriptTemplate};
 use redis::{Cmd, FromRedisValue, Value};
+use std::iter::Sum;
 
 static CARDS: ScriptTemplate =
     ScriptTemplate::reading(&[SOURCES, include_str!("../lua/fact_cards.lua")]);
@@ -54,18 +55,25 @@ pub enum Card {
     Large,
 }
 
+impl Sum for Card {
+    /// [`Card::WrongType`] if any of them is, or else [`Card::Large`].
+    fn sum<I: Iterator<Item = Card>>(cards: I) -> Card {
+        cards.fold(Card::Known(0), |sum, card| match (sum, card) {
+            (Card::WrongType, _) | (_, Card::WrongType) => Card::WrongType,
+            (Card::Large, _) | (_, Card::Large) => Card::Large,
+            (Card::Known(sum), Card::Known(facts)) => Card::Known(sum + facts),
+        })
+    }
+}
+
 /// Whether a counter may differ from the sum of these numbers of facts. Facts that cannot be counted do not tell; facts that need a
 /// recount may differ.
 pub fn may_differ(cards: impl IntoIterator<Item = Card>, counter: Option<u64>) -> bool {
-    let (mut sum, mut is_large) = (0, false);
-    for card in cards {
-        match card {
-            Card::Known(facts) => sum += facts,
-            Card::WrongType => return false,
-            Card::Large => is_large = true,
-        }
+    match cards.into_iter().sum() {
+        Card::Known(sum) => counter != Some(sum),
+        Card::WrongType => false,
+        Card::Large => true,
     }
-    is_large || counter != Some(sum)
 }
 
 impl CardSource {

@@ -63,15 +63,13 @@ pub async fn facts_of(app: &App, entity: &Entity) -> Result<Vec<MetricFacts>, Pr
     let mut replies = send_reads(&app.store, &calls).await?.into_iter();
     let mut counted = Vec::with_capacity(metrics.len());
     for places in places {
-        let mut sum = Card::Known(0);
+        let mut of_places = Vec::with_capacity(places);
         for reply in replies.by_ref().take(places) {
-            for card in decode_cards(reply.map_err(StoreError::from)?)? {
-                sum = add(sum, card);
-            }
+            of_places.extend(decode_cards(reply.map_err(StoreError::from)?)?);
         }
-        counted.push(sum);
+        counted.push(of_places.into_iter().sum());
     }
-    let is_moving = state.is_some_and(|state| state.phase != SplitPhase::Split);
+    let moving = state.filter(|state| state.phase != SplitPhase::Split);
     let mut facts = Vec::with_capacity(metrics.len());
     let limit = USERS.min(app.config.http.max_batch);
     for ((name, _), card) in metrics.iter().zip(counted) {
@@ -86,19 +84,11 @@ pub async fn facts_of(app: &App, entity: &Entity) -> Result<Vec<MetricFacts>, Pr
         facts.push(MetricFacts {
             metric: name.to_string(),
             card,
-            is_moving: is_moving && state.is_some_and(|state| state.has(name)),
+            is_moving: moving.is_some_and(|state| state.has(name)),
             users,
         });
     }
     Ok(facts)
-}
-
-/// The number of facts of two places.
-fn add(a: Card, b: Card) -> Card {
-    match (a, b) {
-        (Card::Known(a), Card::Known(b)) => Card::Known(a + b),
-        (Card::Known(_), unknown) | (unknown, _) => unknown,
-    }
 }
 
 /// The facts as a table.
