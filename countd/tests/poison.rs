@@ -1,6 +1,6 @@
 //! Poison messages become dead letters and delay no other events. Retried after a repair, they count once.
 
-use crate::support::stores::{TestStore, for_each_store};
+use crate::support::stores::{TestStore, cluster, for_each_store};
 use crate::support::{
     Countd, Settings, dead_reasons, on_note, printed, run, set_schema, wait_until_drained,
 };
@@ -246,16 +246,45 @@ fn poison_messages_delay_no_other_events_and_count_once_when_retried(store: Test
     let one = printed(&run(server, CONFIG, &["dead", "list"]));
     let one: Json = serde_json::from_str(one.lines().next().expect("a letter")).expect("JSON");
     let id = one["id"].as_str().expect("an id");
+    // In a cluster, another partition may have one with this ID.
+    let partition = one["partition"].to_string();
+    let drop_it = ["dead", "drop", id, "--partition", &partition];
     assert_eq!(
-        printed(&run(server, CONFIG, &["dead", "drop", id])),
+        printed(&run(server, CONFIG, &drop_it)),
         "1 dropped, 0 left\n"
     );
-    assert!(
-        !run(server, CONFIG, &["dead", "drop", id]).status.success(),
-        "it was dropped"
-    );
+    let again = run(server, CONFIG, &drop_it);
+    assert!(!again.status.success(), "it was dropped");
     printed(&run(server, CONFIG, &["dead", "drop", "--all"]));
     assert_eq!(dead_letters_by_reason(&store), BTreeMap::new());
+}
+
+/// An ID that dead letters of two partitions have, which are two streams in a cluster, is refused without the partition.
+#[test]
+fn an_id_of_two_dead_letters_needs_the_partition() {
+    let store = cluster();
+    let server = &store.server;
+    set_schema(server, CONFIG);
+    let mut client = server.client();
+    for partition in [2, 3] {
+        let stream = store.dead(partition);
+        client.ok(&format!(
+            "XADD {stream} 5-1 reason test kind e payload {{}} partition {partition} offset 1"
+        ));
+    }
+    let refused = run(server, CONFIG, &["dead", "drop", "5-1"]);
+    assert!(!refused.status.success());
+    let error = String::from_utf8_lossy(&refused.stderr);
+    assert!(
+        error.contains("5-1 is the ID of dead letters of partitions 2 and 3"),
+        "{error}"
+    );
+    for (partition, left) in [("3", 1), ("2", 0)] {
+        let one = ["dead", "drop", "5-1", "--partition", partition];
+        assert_eq!(printed(&run(server, CONFIG, &one)), "1 dropped, 0 left\n");
+        let list = printed(&run(server, CONFIG, &["dead", "list"]));
+        assert_eq!(list.lines().count(), left, "{list}");
+    }
 }
 
 /// More objects than the maximum of a commit, and an unusable key: excluded entries are read again. Two consumers start at the same

@@ -204,6 +204,10 @@ mod tests {
         assert!(Cli::try_parse_from(["countd", "dead", "drop"]).is_err());
         assert!(Cli::try_parse_from(["countd", "dead", "drop", "--all", "1-0"]).is_err());
         assert!(Cli::try_parse_from(["countd", "dead", "drop", "1-0", "2-0"]).is_ok());
+        let of_partition = ["countd", "dead", "drop", "--partition", "3"];
+        let with = |more: &str| Cli::try_parse_from(of_partition.iter().chain([&more]));
+        assert!(with("1-0").is_ok() && with("--all").is_err());
+        assert!(Cli::try_parse_from(of_partition).is_err());
     }
 
     #[test]

@@ -3,11 +3,12 @@
 use crate::cli::args::{DeadCommand, SchemaCommand};
 use crate::cli::error::CommandError;
 use crate::cli::output::Output;
+use crate::cli::subcommands::Selection;
 use countd::domain::config::Config;
 use countd::domain::error::join_names;
 use countd::domain::ids::Name;
 use countd::domain::progress::{Progress, Update};
-use countd::log::dead_letters::{self, DeadLetters};
+use countd::log::dead_letters::{self, DeadLetters, StoredDeadLetter};
 use countd::redis::layout::StoredLayout;
 use countd::redis::store::Store;
 use countd::repair;
@@ -84,7 +85,7 @@ async fn list_schemas(schemas: &Schemas, output: Output) -> Result<(), CommandEr
 /// Runs `countd dead`.
 ///
 /// # Errors
-/// Redis failed, stdout cannot be written, or a selected dead letter does not exist.
+/// Redis failed, stdout cannot be written, a selected dead letter does not exist, or several partitions have one with a selected ID.
 pub async fn dead(config: &Config, store: Store, command: DeadCommand) -> Result<(), CommandError> {
     let mut letters = DeadLetters::new(store.clone());
     let (selection, verb, output) = match &command {
@@ -105,11 +106,20 @@ pub async fn dead(config: &Config, store: Store, command: DeadCommand) -> Result
         true => dead_letters::count(&store).await?,
         false => selection.ids.len() as u64,
     };
+    // Before the first is removed.
+    let mut named = match selection.all {
+        true => None,
+        false => Some(named(&mut letters, selection).await?.into_iter()),
+    };
     let (mut removed, mut left) = (0_usize, 0_usize);
-    while let Some(dead_letter) = letters.next().await? {
-        if !selection.includes(&dead_letter.id) {
-            continue;
-        }
+    loop {
+        let next = match &mut named {
+            Some(named) => named.next(),
+            None => letters.next().await?,
+        };
+        let Some(dead_letter) = next else {
+            break;
+        };
         let is_removed = match &command {
             DeadCommand::Retry { .. } => repair::retry(&store, config, &dead_letter).await?,
             _ => dead_letters::delete(&store, &dead_letter).await?,
@@ -131,6 +141,30 @@ pub async fn dead(config: &Config, store: Store, command: DeadCommand) -> Result
         )));
     }
     Ok(())
+}
+
+/// The dead letters that a selection names.
+///
+/// # Errors
+/// Redis failed, or an ID is that of dead letters of several partitions, and the selection does not say which.
+async fn named(
+    letters: &mut DeadLetters,
+    selection: &Selection,
+) -> Result<Vec<StoredDeadLetter>, CommandError> {
+    let mut named: Vec<StoredDeadLetter> = Vec::new();
+    while let Some(dead_letter) = letters.next().await? {
+        if !selection.includes(&dead_letter) {
+            continue;
+        }
+        if let Some(other) = named.iter().find(|other| other.id == dead_letter.id) {
+            return Err(CommandError::Unsuccessful(format!(
+                "{} is the ID of dead letters of partitions {} and {}: choose one with --partition",
+                dead_letter.id, other.partition, dead_letter.partition
+            )));
+        }
+        named.push(dead_letter);
+    }
+    Ok(named)
 }
 
 /// Runs `countd sink --end`.

@@ -4,6 +4,7 @@ use super::output::Output;
 use clap::{Args, Subcommand, ValueEnum};
 use countd::domain::ids::{Entity, Id, Name};
 use countd::domain::keys::Partition;
+use countd::log::dead_letters::StoredDeadLetter;
 use countd::log::reset::Uncounted;
 use std::path::PathBuf;
 
@@ -389,18 +390,23 @@ pub struct RebuildCommand {
 
 /// A selection of dead letters.
 #[derive(Debug, Args)]
-#[group(required = true, multiple = false)]
 pub struct Selection {
     /// Select all dead letters
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["ids", "partition"])]
     pub all: bool,
     /// IDs of dead letters (see `dead list`)
+    #[arg(required_unless_present = "all")]
     pub ids: Vec<String>,
+    /// The partition of the dead letters. In a cluster, where each partition has a stream of its own, several may have the same ID
+    #[arg(long)]
+    pub partition: Option<Partition>,
 }
 
 impl Selection {
-    /// Whether the dead letter with this ID is selected.
-    pub fn includes(&self, id: &str) -> bool {
-        self.all || self.ids.iter().any(|selected| selected == id)
+    /// Whether a dead letter is selected.
+    pub fn includes(&self, dead_letter: &StoredDeadLetter) -> bool {
+        let is_named = self.ids.contains(&dead_letter.id);
+        let is_there = self.partition.is_none_or(|of| of == dead_letter.partition);
+        self.all || is_named && is_there
     }
 }

@@ -55,9 +55,11 @@ fn count_waiting(client: &mut Client, partitions: u16, is_cluster: bool) -> i64 
             format!("x:cnt-update:{p}")
         };
         let positions = if is_cluster { &log } else { "x:cnt-update" };
+        // The position first: it is at most the end of the log that is read after it. In the other order, entries that are appended and
+        // committed in between would be a negative number, and hide as many that are waiting elsewhere.
         for line in [
-            format!("XINFO STREAM {log}"),
             format!("HGET {positions}:pos {p}"),
+            format!("XINFO STREAM {log}"),
             format!("XLEN {log}:out"),
         ] {
             calls.push(line.split(' ').map(str::to_owned).collect::<Vec<_>>());
@@ -66,14 +68,14 @@ fn count_waiting(client: &mut Client, partitions: u16, is_cluster: bool) -> i64 
     let replies = client.pipeline(&calls);
     let of_partition = |replies: &[Value]| {
         // The partition is on another node.
-        if matches!(replies[1], Value::ServerError(_)) {
+        if matches!(replies[0], Value::ServerError(_)) {
             return 0;
         }
-        let last = match &replies[0] {
+        let last = match &replies[1] {
             Value::ServerError(_) => 0,
             info => last_offset(info.clone()),
         };
-        let next = match &replies[1] {
+        let next = match &replies[0] {
             Value::Nil => 1,
             next => reply::text(next.clone()).parse().expect("a number"),
         };
