@@ -3,7 +3,9 @@
 //! tests with real brokers, and begin first, because tests run in the order of their names.
 
 use super::{Setup, TOPIC_PARTITIONS};
-use super::{check, consumers, last_second, offsets, rebuild, redis, retention, splits, topics};
+use super::{
+    check, consumers, last_second, offsets, outage, rebuild, redis, retention, splits, topics,
+};
 use crate::support::kafka::Brokers;
 use crate::support::stores::module;
 use std::time::Instant;
@@ -13,7 +15,7 @@ type Scenario<'b> = (&'static str, &'static str, fn(Setup<&'b Brokers>));
 
 /// Processes, Redis and offsets.
 #[rustfmt::skip]
-fn process_scenarios<'b>() -> [Scenario<'b>; 11] {
+fn process_scenarios<'b>() -> [Scenario<'b>; 12] {
     [
         ("consumers are killed", "", consumers::consumers_are_killed),
         ("consumers join and leave", "", consumers::consumers_join_and_leave),
@@ -25,6 +27,7 @@ fn process_scenarios<'b>() -> [Scenario<'b>; 11] {
         ("Redis and countd lose writes", "", redis::redis_and_countd_lose_writes),
         ("Redis is killed", "", redis::redis_is_killed),
         ("Redis loses its last second", "", last_second::the_last_second_is_lost),
+        ("a batch is confirmed late", outage::SLOW_BATCHES, outage::a_batch_is_confirmed_late),
         ("an entity is split", splits::SETTINGS, splits::an_entity_is_split),
     ]
 }

@@ -5,13 +5,18 @@ use super::{
     start, wait_for_metric,
 };
 use crate::support::kafka::{
-    Brokers, Mock, Outage, TwoOfThree, config, copies, wait_until_counted, wait_until_published,
+    Brokers, Mock, Outage, SentReads, TwoOfThree, config, copies, wait_until_counted,
+    wait_until_published,
 };
 use crate::support::stores::module;
 use crate::support::{Api, metric, on_note, with};
 use serde_json::json;
+use std::thread;
+use std::time::Duration;
 
 const TIMEOUT: &str = "timeout_ms = 1000";
+/// Reads that follow each other in less than 2 seconds share a request.
+pub(super) const SLOW_BATCHES: &str = "timeout_ms = 3000\nproperties = { \"linger.ms\" = 2000 }";
 /// The entries of streams whose copies are not in the topic.
 const UNPUBLISHED: &str = "countd_kafka_unpublished_events";
 
@@ -137,7 +142,7 @@ fn counting_goes_on(brokers: &mut impl Outage) {
         let records: Vec<_> = (0..1_000).map(|i| read(i % 50, round)).collect();
         setup.topic.produce(&records);
         setup.brokers.go_away();
-        std::thread::sleep(std::time::Duration::from_millis(300));
+        thread::sleep(Duration::from_millis(300));
         setup.brokers.come_back();
     }
     setup.topic.produce(&[event(1, &json!({}))]);
@@ -163,4 +168,36 @@ fn a_process_starts(brokers: &mut impl Outage) {
     assert_equals_records(&api, &records);
     wait_until_published(&store, PARTITIONS);
     assert_eq!(copies(&topic.records()).len(), 1);
+}
+
+/// Two reads of one request to a broker, which appends them, and confirms them after the older one has timed out.
+pub(super) fn a_batch_is_confirmed_late(setup: Setup<&Brokers>) {
+    const BEFORE: Duration = Duration::from_millis(1_700);
+    let api = setup.api();
+    let mut sent = SentReads::default();
+    sent.act(&api, 1);
+    let reads: [SentReads; 2] = thread::scope(|scope| {
+        let read = || {
+            let mut read = SentReads::default();
+            read.act(&api, 1);
+            read
+        };
+        let first = scope.spawn(read);
+        thread::sleep(BEFORE);
+        let second = scope.spawn(read);
+        thread::sleep(Duration::from_millis(200));
+        let signal = |signal| (0..3).for_each(|node| setup.brokers.signal(node, signal));
+        signal("STOP");
+        // The older read has timed out, also for librdkafka, which looks once a second, and the younger one has not.
+        thread::sleep(Duration::from_millis(2_300));
+        signal("CONT");
+        [first, second].map(|read| read.join().expect("sent"))
+    });
+    for read in reads {
+        sent.merge(read);
+    }
+    // Behind what would be sent again.
+    sent.act(&api, 1);
+    sent.assert_in_topic(&setup.drain());
+    setup.assert_exact();
 }

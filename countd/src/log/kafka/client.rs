@@ -80,13 +80,15 @@ fn common(settings: &KafkaConfig) -> ClientConfig {
     config
 }
 
-/// The settings of a producer. `timeout_ms` is the time after which a record fails; 0 is never.
-pub(super) fn of_producer(settings: &KafkaConfig, timeout_ms: u64) -> ClientConfig {
+/// The settings of a producer.
+pub(super) fn of_producer(settings: &KafkaConfig) -> ClientConfig {
     let mut config = common(settings);
     config
         .set("enable.idempotence", "true")
         .set("acks", "all")
-        .set("message.timeout.ms", timeout_ms.to_string());
+        // No record times out in librdkafka: it would leave a gap in the sequence numbers of its partition, and librdkafka would send those
+        // behind it again with new numbers, also what brokers have appended already.
+        .set("message.timeout.ms", "0");
     for (name, value) in [
         // The latency of an action. Concurrent actions still share a request while one is under way.
         ("linger.ms", "1"),

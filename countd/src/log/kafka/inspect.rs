@@ -124,8 +124,7 @@ pub async fn inspect_topic(config: &Config, store: &Store) -> Result<Inspection,
     if let Some(truncation) = store.layout().truncations().first() {
         return Err(TopicError::Truncated(*truncation));
     }
-    let admin: AdminClient<Context> =
-        client::create(&client::of_producer(&settings, settings.timeout_ms))?;
+    let admin: AdminClient<Context> = client::create(&client::of_producer(&settings))?;
     let resource = ResourceSpecifier::Topic(&settings.topic);
     let options = AdminOptions::new().request_timeout(Some(settings.timeout().min(TIMEOUT)));
     let configuration = admin.describe_configs([&resource], &options).await;

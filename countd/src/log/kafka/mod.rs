@@ -11,11 +11,13 @@ mod history;
 mod inspect;
 mod offsets;
 mod producer;
+mod producing_client;
 mod reader;
 mod record;
 mod records;
 mod scan;
 mod topic;
+mod unconfirmed;
 mod watermarks;
 
 #[cfg(test)]

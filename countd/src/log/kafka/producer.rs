@@ -1,19 +1,21 @@
-//! The producer: idempotent, and confirmed by all in-sync replicas.
+//! The producer: idempotent, and confirmed by all in-sync replicas. A record that is not confirmed in time has failed; it may be appended all the
+//! same, but at most once.
 
-use super::client::{self, Context};
 use super::describe::{TopicDescription, describe};
 use super::error::TopicError;
 use super::guard::TopicGuard;
+use super::producing_client::ProducingClient;
+use super::unconfirmed::UnconfirmedRecords;
 use crate::domain::config::KafkaConfig;
-use arc_swap::ArcSwap;
 use rdkafka::error::KafkaError;
 use rdkafka::message::{Header, OwnedHeaders};
-use rdkafka::producer::{DeliveryFuture, FutureProducer, FutureRecord, Producer as _};
+use rdkafka::producer::{DeliveryFuture, FutureRecord, Producer as _};
 use rdkafka::types::RDKafkaErrorCode;
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use tokio::time::Instant;
 
 /// The delay before a record is offered again while the queue is full.
 const FULL_DELAY: Duration = Duration::from_millis(5);
@@ -40,9 +42,7 @@ struct Inner {
     guard: TopicGuard,
     /// The time after which a record fails, in milliseconds; 0 is never.
     timeout_ms: u64,
-    /// Replaced after a fatal error.
-    client: ArcSwap<FutureProducer<Context>>,
-    context: Context,
+    client: Arc<ProducingClient>,
 }
 
 impl Producer {
@@ -55,14 +55,11 @@ impl Producer {
         timeout_ms: u64,
         guard: TopicGuard,
     ) -> Result<Producer, TopicError> {
-        let context = Context::default();
-        let client = client::create_in(&client::of_producer(settings, timeout_ms), &context)?;
         Ok(Producer(Arc::new(Inner {
             settings: Arc::clone(settings),
             guard,
             timeout_ms,
-            client: ArcSwap::from_pointee(client),
-            context,
+            client: Arc::new(ProducingClient::new(settings)?),
         })))
     }
 
@@ -71,21 +68,16 @@ impl Producer {
     /// # Errors
     /// No broker replied, the topic does not exist, or it may not be described.
     pub(super) fn describe_topic(&self, timeout: Duration) -> Result<TopicDescription, TopicError> {
-        let client = self.client();
+        let client = self.0.client.current();
         describe(
-            (client.client(), &self.0.context),
+            (client.client(), self.0.client.context()),
             &self.0.settings.topic,
             timeout,
         )
     }
 
-    /// The client of librdkafka.
-    fn client(&self) -> Arc<FutureProducer<Context>> {
-        self.0.client.load_full()
-    }
-
     /// Appends records, in order for each partition. Returns a result for each, in their order: an error says that the record may or may
-    /// not have been appended, unless it is [`TopicError::TooLarge`]. Takes up to the timeout of the producer.
+    /// not have been appended, once, unless it is [`TopicError::TooLarge`]. Takes up to the timeout of the producer.
     ///
     /// A record that was appended before the known end of its partition is an error, too: the topic was created again, or has lost records,
     /// so the record is in another topic, or is taken for a counted one.
@@ -104,31 +96,29 @@ impl Producer {
             let end = || self.0.guard.end(partition);
             ends.entry(partition).or_insert_with(end);
         }
-        let client = self.client();
         let timeout = Duration::from_millis(self.0.timeout_ms);
         let deadline = (!timeout.is_zero()).then(|| Instant::now() + timeout);
-        let mut offered = Vec::with_capacity(records.len());
+        let mut unconfirmed = UnconfirmedRecords::new(&self.0.client, deadline, records.len());
         for record in records {
-            offered.push(self.offer(&client, record.borrow(), deadline).await);
+            let offered = self.offer(&unconfirmed, record.borrow()).await;
+            unconfirmed.push(offered);
         }
         let mut results = Vec::with_capacity(records.len());
         let (mut sent, mut failed) = (0, 0);
-        for (offered, record) in offered.into_iter().zip(records) {
-            let result = match offered {
-                Ok(delivery) => match delivery.await {
-                    Ok(Ok(delivery)) => {
-                        let partition = record.borrow().partition;
-                        let end = ends.get(&partition).copied().unwrap_or(0);
-                        let checked = check_offset(partition, delivery.offset, end);
-                        if let Ok(Some(next)) = checked {
-                            self.0.guard.record_before(partition, next);
-                        }
-                        checked.map(drop)
+        for record in records {
+            let Some(confirmed) = unconfirmed.next().await else {
+                break;
+            };
+            let result = match confirmed {
+                Ok(delivery) => {
+                    let partition = record.borrow().partition;
+                    let end = ends.get(&partition).copied().unwrap_or(0);
+                    let checked = check_offset(partition, delivery.offset, end);
+                    if let Ok(Some(next)) = checked {
+                        self.0.guard.record_before(partition, next);
                     }
-                    Ok(Err((error, _))) => Err(TopicError::of_request(&error)),
-                    // The client was dropped.
-                    Err(_) => Err(TopicError::of_request(&KafkaError::Canceled)),
-                },
+                    checked.map(drop)
+                }
                 Err(error) => Err(TopicError::of_request(&error)),
             };
             match &result {
@@ -140,18 +130,18 @@ impl Producer {
         metrics::counter!("countd_kafka_produced_total").increment(sent);
         if failed > 0 {
             metrics::counter!("countd_kafka_produce_errors_total").increment(failed);
-            self.replace_failed(&client);
+            self.0.client.replace_failed(unconfirmed.client());
         }
         results
     }
 
-    /// Puts a record into the queue of the client.
+    /// Puts a record into the queue of a client.
     async fn offer(
         &self,
-        client: &FutureProducer<Context>,
+        unconfirmed: &UnconfirmedRecords,
         record: &OutgoingRecord,
-        deadline: Option<Instant>,
     ) -> Result<DeliveryFuture, KafkaError> {
+        let (client, deadline) = (unconfirmed.client(), unconfirmed.deadline());
         let mut outgoing = FutureRecord::to(&self.0.settings.topic)
             .partition(i32::from(record.partition))
             .key(&record.key)
@@ -178,24 +168,6 @@ impl Producer {
                     tokio::time::sleep(FULL_DELAY).await;
                 }
             }
-        }
-    }
-
-    /// Replaces the client after a fatal error: an idempotent producer that lost its sequence numbers accepts no records any more.
-    fn replace_failed(&self, failed: &Arc<FutureProducer<Context>>) {
-        let Some((code, reason)) = failed.client().fatal_error() else {
-            return;
-        };
-        if !Arc::ptr_eq(&self.client(), failed) {
-            return;
-        }
-        let config = client::of_producer(&self.0.settings, self.0.timeout_ms);
-        match client::create_in(&config, &self.0.context) {
-            Ok(client) => {
-                tracing::warn!(%code, reason, "the producer has failed and is replaced");
-                self.0.client.store(Arc::new(client));
-            }
-            Err(error) => tracing::error!(%error, "the producer has failed"),
         }
     }
 }

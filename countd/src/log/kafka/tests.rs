@@ -14,10 +14,15 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A topic with two partitions, and the cluster that has it.
 fn topic() -> (MockCluster<'static, DefaultProducerContext>, Topic) {
+    topic_with("timeout_ms = 10000")
+}
+
+/// [`topic`] with lines of the section `[kafka]`.
+fn topic_with(more: &str) -> (MockCluster<'static, DefaultProducerContext>, Topic) {
     let cluster = MockCluster::new(1).expect("a mock cluster");
     cluster.create_topic(NAME, 2, 1).expect("a topic");
     let brokers = cluster.bootstrap_servers();
-    let text = format!("[kafka]\nbrokers = [\"{brokers}\"]\ntimeout_ms = 10000");
+    let text = format!("[kafka]\nbrokers = [\"{brokers}\"]\n{more}");
     let settings = Config::parse(&text).expect("valid").kafka;
     let identity = TopicIdentity {
         name: NAME.to_owned(),
@@ -28,18 +33,21 @@ fn topic() -> (MockCluster<'static, DefaultProducerContext>, Topic) {
     (cluster, Topic::for_test(identity, settings, keys))
 }
 
+/// A record. Those with odd values are copies.
+fn record(partition: u16, value: u64) -> OutgoingRecord {
+    OutgoingRecord {
+        partition,
+        key: format!("note:{value}"),
+        value: value.to_string().into_bytes(),
+        headers: match value % 2 {
+            0 => Vec::new(),
+            _ => vec![(SOURCE, "3".to_owned()), (SEQUENCE, value.to_string())],
+        },
+    }
+}
+
 async fn send(topic: &Topic, partition: u16, values: std::ops::Range<u64>) {
-    let records: Vec<OutgoingRecord> = values
-        .map(|value| OutgoingRecord {
-            partition,
-            key: format!("note:{value}"),
-            value: value.to_string().into_bytes(),
-            headers: match value % 2 {
-                0 => Vec::new(),
-                _ => vec![(SOURCE, "3".to_owned()), (SEQUENCE, value.to_string())],
-            },
-        })
-        .collect();
+    let records: Vec<OutgoingRecord> = values.map(|value| record(partition, value)).collect();
     for result in topic.producer().send(&records).await {
         result.expect("confirmed");
     }
@@ -130,17 +138,30 @@ async fn records_that_no_broker_accepts_fail_in_time() {
     let (cluster, topic) = topic();
     send(&topic, 0, 0..1).await;
     cluster.broker_down(1).expect("down");
-    let record = OutgoingRecord {
-        partition: 0,
-        key: "note:1".to_owned(),
-        value: b"1".to_vec(),
-        headers: Vec::new(),
-    };
-    let results = topic.producer().send(&[record]).await;
+    let results = topic.producer().send(&[record(0, 1)]).await;
     assert!(
         matches!(results.as_slice(), [Err(error)] if error.is_transient()),
         "{results:?}"
     );
     cluster.broker_up(1).expect("up");
     send(&topic, 0, 1..2).await;
+}
+
+/// Nobody waits for the record any more when it is not confirmed in time: its request was cancelled.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_record_that_nobody_waits_for_is_not_appended_after_its_timeout() {
+    let (cluster, topic) = topic_with("timeout_ms = 1000");
+    send(&topic, 0, 0..1).await;
+    cluster.broker_down(1).expect("down");
+    let cancelled = tokio::spawn({
+        let topic = topic.clone();
+        async move { topic.producer().send(&[record(0, 1)]).await }
+    });
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    cancelled.abort();
+    // The client is replaced after a second, and destroyed after another half.
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    cluster.broker_up(1).expect("up");
+    send(&topic, 0, 2..3).await;
+    assert_eq!(end_offsets(&topic).await.expect("offsets"), [2, 0]);
 }

@@ -44,6 +44,19 @@ impl SentReads {
         self.add(format!("note:{note}"), is_acknowledged);
     }
 
+    /// Adds the reads of another thread.
+    pub fn merge(&mut self, other: SentReads) {
+        for (counts, others) in [
+            (&mut self.acknowledged, other.acknowledged),
+            (&mut self.sent, other.sent),
+        ] {
+            for (entity, count) in others {
+                *counts.entry(entity).or_default() += count;
+            }
+        }
+        self.of_api += other.of_api;
+    }
+
     fn add(&mut self, entity: String, is_acknowledged: bool) {
         if is_acknowledged {
             *self.acknowledged.entry(entity.clone()).or_default() += 1;
