@@ -99,7 +99,7 @@ impl CardSource {
         CardSource::new("mixed_ids", vec![key])
     }
 
-    /// The members of the set of a base, unless its facts are being frozen or merged, as its state says.
+    /// The members of the set of a base, unless its facts are being merged, as its state says.
     pub(super) fn base(keys: BaseKeys) -> CardSource {
         CardSource::new("base", vec![keys.frozen, keys.state, keys.whole])
     }

@@ -113,6 +113,7 @@ impl Actions {
         let counted = counter.map(|_| {
             Box::new(CountedEntity {
                 entity: event.entity.clone(),
+                is_base: split.is_some(),
                 trace_id: event.trace_id.as_deref().unwrap_or_default().to_owned(),
             })
         });

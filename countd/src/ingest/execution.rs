@@ -50,8 +50,13 @@ impl Actions {
                     renumber(&self.store, action.partition).await?;
                 }
                 (Err(error), Some(counted)) if is_lost_counter(error) => {
-                    let CountedEntity { entity, trace_id } = &**counted;
-                    if self.has_moved(entity).await {
+                    let CountedEntity {
+                        entity,
+                        is_base,
+                        trace_id,
+                    } = &**counted;
+                    // The script of a base finds its facts wherever they are.
+                    if !is_base && self.has_moved(entity).await {
                         break;
                     }
                     self.rebuilder.complete(entity, trace_id).await;

@@ -57,6 +57,8 @@ pub(super) struct SplitAction {
 pub(super) struct CountedEntity {
     /// The entity, or a shard of it.
     pub entity: Entity,
+    /// Whether it is the base of a split entity.
+    pub is_base: bool,
     /// The trace ID of the request.
     pub trace_id: String,
 }

@@ -49,9 +49,7 @@ impl Actions {
         event: Event,
         state: Arc<SplitState>,
     ) -> Result<PreparedAction, Problem> {
-        let mut counter = self.counter(&event.entity, &event.metric).await?;
-        // Nothing can be compared with the facts while they move.
-        counter.verify = false;
+        let counter = self.counter(&event.entity, &event.metric).await?;
         let at_base = self.build(
             (metric, op),
             action,

@@ -15,10 +15,9 @@ local function read_card_source(cursor)
 end
 
 -- The facts of the base of an entity that is being split, is split, or was merged. During a merge those of the shards are added before the
--- base has their counts. The state tells in the same step, whatever the caller knows of the split. KEYS: the facts while the entity is
--- split, the state of the base, and the facts while the entity is whole.
+-- base has their counts. The state and the types tell in the same step where the facts are, whatever the caller knows of the split, which
+-- may be an earlier one. KEYS: the facts while the entity is split, the state of the base, and the facts while the entity is whole.
 -- requires: HMGET {split} f
--- requires: EXISTS {ids}
 -- requires: TYPE {ids}
 local function count_base(keys)
   local frozen, state, whole = unpack(keys)
@@ -26,9 +25,15 @@ local function count_base(keys)
   if open and not merging then
     return ids_card(frozen)
   end
-  local is_whole = absorbed or not open and redis.call('EXISTS', frozen) == 0
-  if is_whole and redis.call('TYPE', whole).ok ~= 'string' then
-    return ids_card(whole)
+  if not merging or absorbed then
+    local kind, kind_of_frozen = redis.call('TYPE', whole).ok, redis.call('TYPE', frozen).ok
+    if kind ~= 'string' and (absorbed or kind_of_frozen == 'none') then
+      return ids_card(whole)
+    end
+    -- They are frozen, and the shards are not open yet. After a merge a String is in the place of the facts.
+    if kind == 'string' and not absorbed and kind_of_frozen ~= 'string' and kind_of_frozen ~= 'none' then
+      return ids_card(frozen)
+    end
   end
   return nil, 'TYPE'
 end

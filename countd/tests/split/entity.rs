@@ -17,7 +17,7 @@ for_each_store! {
     a_split_entity_is_erased
     counters_of_shards_are_reconciled
     lost_counters_of_shards_are_rebuilt_when_they_are_read
-    the_lost_counter_of_the_base_is_rebuilt_when_it_is_read
+    the_lost_counter_of_the_base_is_rebuilt
     the_counter_of_the_base_is_reconciled
     a_split_entity_is_read_with_others
 }
@@ -56,6 +56,13 @@ impl Setup {
         self.drain();
         let table = self.store.counters("v1", "note:7", 16);
         (table, (1..=40).filter(|user| *user != 2).collect())
+    }
+
+    /// The key of the state of the base.
+    fn state(&self) -> String {
+        let found = self.store.server.client().ok("KEYS split:note:7~*");
+        let state = reply::array(found).into_iter().map(reply::text).next();
+        state.expect("one")
     }
 
     /// The keys with counters of shards.
@@ -174,14 +181,31 @@ fn lost_counters_of_shards_are_rebuilt_when_they_are_read(store: TestStore) {
     assert_invariants(&setup.store.server, CONFIG);
 }
 
-fn the_lost_counter_of_the_base_is_rebuilt_when_it_is_read(store: TestStore) {
+fn the_lost_counter_of_the_base_is_rebuilt(store: TestStore) {
     let setup = Setup::new(store);
     let (table, all) = setup.unlike_at_base();
     let mut client = setup.store.server.client();
-    for _ in 0..2 {
+    for action in [None, Some("like"), Some("unlike"), None] {
         client.ok(&format!("CTAB.DEL {table} 7"));
+        // By the next action of a user whose home is the base, or by a read.
+        if let Some(action) = action {
+            setup.api.act(action, on_note(7, 3));
+            if action == "unlike" {
+                setup.api.act("like", on_note(7, 3));
+            }
+        }
         assert_likes(&setup.api, &all);
     }
+    // As in the time between the steps of a split that freeze the facts and open the shards.
+    let state = setup.state();
+    let open = reply::text(client.ok(&format!("HGET {state} open")));
+    client.ok(&format!("HDEL {state} open"));
+    client.ok(&format!("CTAB.DEL {table} 7"));
+    setup.api.act("unlike", on_note(7, 3));
+    assert_eq!(setup.api.counts(7)["like"], 38);
+    client.ok(&format!("HSET {state} open {open}"));
+    setup.api.act("like", on_note(7, 3));
+    assert_likes(&setup.api, &all);
     merge(&setup.store.server, CONFIG);
     setup.drain();
     assert_likes(&setup.api, &all);
@@ -200,9 +224,7 @@ fn the_counter_of_the_base_is_reconciled(store: TestStore) {
         assert_likes(&setup.api, &all);
     }
     // A merge adds the facts of the shards to the base before their counts: the counter is not compared then.
-    let found = client.ok("KEYS split:note:7~*");
-    let state = reply::array(found).into_iter().map(reply::text).next();
-    let state = state.expect("the state of the base");
+    let state = setup.state();
     client.ok(&format!("CTAB.INCRBY {table} 7 1 3"));
     client.ok(&format!("HSET {state} merging 1"));
     assert_eq!(corrected(&setup), 0);
