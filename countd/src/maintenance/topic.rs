@@ -35,12 +35,12 @@ pub enum AcceptError {
     InUse(usize),
     /// The former topic has uncounted records.
     #[error(
-        "{count} records of the topic {topic} are not counted: let countd count them first, or give them up with --lose-uncounted"
+        "up to {count} records of the topic {topic} are not counted: let countd count them first, or give them up with --lose-uncounted"
     )]
     Uncounted {
         /// The former topic.
         topic: String,
-        /// The number of its uncounted records.
+        /// The maximum number of its uncounted records: positions of partitions without records advance every few seconds.
         count: u64,
     },
     /// It is the topic of the data, and has lost records that were counted.
@@ -166,7 +166,7 @@ fn former_error(former: Result<TopicIdentity, TopicError>) -> AcceptError {
     }
 }
 
-/// The number of records that are not counted, by the positions of each topic partition.
+/// The maximum number of records that are not counted, by the positions of each topic partition.
 fn uncounted(
     topic: &TopicIdentity,
     partitions: &[Partition],

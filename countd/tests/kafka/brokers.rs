@@ -4,7 +4,8 @@
 
 use super::{Setup, TOPIC_PARTITIONS};
 use super::{
-    check, consumers, last_second, offsets, outage, rebuild, redis, retention, splits, topics,
+    accepted_topics, check, consumers, last_second, offsets, outage, rebuild, redis, retention,
+    splits, topics,
 };
 use crate::support::kafka::Brokers;
 use crate::support::stores::module;
@@ -15,7 +16,7 @@ type Scenario<'b> = (&'static str, &'static str, fn(Setup<&'b Brokers>));
 
 /// Processes, Redis and offsets.
 #[rustfmt::skip]
-fn process_scenarios<'b>() -> [Scenario<'b>; 12] {
+fn process_scenarios<'b>() -> [Scenario<'b>; 13] {
     [
         ("consumers are killed", "", consumers::consumers_are_killed),
         ("consumers join and leave", "", consumers::consumers_join_and_leave),
@@ -23,6 +24,7 @@ fn process_scenarios<'b>() -> [Scenario<'b>; 12] {
         ("the only process is paused", "", consumers::the_only_process_is_paused),
         ("offsets are committed", "", offsets::offsets_are_committed),
         ("committed offsets are deleted", "", offsets::committed_offsets_are_deleted),
+        ("others join the group", "", offsets::others_join_and_leave_the_group),
         ("Redis loses writes", "", redis::redis_loses_writes),
         ("Redis and countd lose writes", "", redis::redis_and_countd_lose_writes),
         ("Redis is killed", "", redis::redis_is_killed),
@@ -34,16 +36,18 @@ fn process_scenarios<'b>() -> [Scenario<'b>; 12] {
 
 /// Records that are removed, and topics that are changed.
 #[rustfmt::skip]
-fn topic_scenarios<'b>() -> [Scenario<'b>; 11] {
+fn topic_scenarios<'b>() -> [Scenario<'b>; 13] {
     [
         ("uncounted records are removed", "", retention::uncounted_records_are_removed),
         ("uncounted records are removed under a process", "", retention::uncounted_records_are_removed_under_a_process),
         ("retention removes records under a process", "", retention::retention_removes_records_under_a_process),
         ("removed records are skipped", retention::SKIP, retention::removed_records_are_skipped),
         ("removed records are skipped under a process", retention::SKIP, retention::removed_records_are_skipped_under_a_process),
+        ("removed records are skipped after a stop", "", retention::removed_records_are_skipped_after_a_stop),
         ("counted records are removed", "", retention::counted_records_are_removed),
         ("records are removed before a rebuild", "", rebuild::records_are_removed_before_a_rebuild),
         ("the topic is re-created", "", topics::a_re_created_topic_is_refused),
+        ("a re-created topic is accepted", "", accepted_topics::a_re_created_topic_is_accepted),
         ("the topic is re-created under a process", "", topics::a_topic_is_re_created_under_a_process),
         ("the topic grows", "", topics::a_topic_that_grows_is_refused),
         ("the topic is compacted", "", check::a_compacted_topic_is_refused),

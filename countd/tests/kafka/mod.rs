@@ -1,6 +1,7 @@
 //! Kafka as the log: each record of the topic counts exactly once, whatever the brokers, the committed offsets, the processes and Redis do.
 //! Most tests use librdkafka's mock cluster. Those with real brokers are ignored unless `scripts/test-kafka` runs them.
 
+mod accepted_topics;
 mod authors;
 mod beside;
 mod brokers;

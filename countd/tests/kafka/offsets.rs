@@ -3,7 +3,12 @@
 use super::{Setup, TOPIC_PARTITIONS};
 use crate::support::invariants::assert_invariants;
 use crate::support::kafka::Brokers;
+use crate::support::on_note;
+use crate::support::workload::StopOnDrop;
 use countint_tests::wait_until;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread;
+use std::time::Duration;
 
 /// The consumer group whose offsets countd publishes.
 pub(super) const GROUP: &str = "countd";
@@ -82,4 +87,40 @@ pub(super) fn committed_offsets_are_deleted(mut setup: Setup<&Brokers>) {
         setup.countd.launch();
     }
     setup.assert_exact();
+    assert_invariants(&setup.store.server, &setup.config);
+}
+
+/// Consumers of another program join the group of countd, get partitions, commit what they have read, and leave, in the midst of batches. The
+/// mock cluster assigns them nothing while countd commits.
+pub(super) fn others_join_and_leave_the_group(setup: Setup<&Brokers>) {
+    const RECORDS: usize = 50;
+    let (topic, stop) = (&setup.topic, AtomicBool::new(false));
+    thread::scope(|scope| {
+        let others = scope.spawn(|| {
+            let _stop = StopOnDrop(&stop);
+            // The second one joins while the first one reads, so that partitions move from it.
+            thread::scope(|scope| {
+                for delay in [0, 500] {
+                    scope.spawn(move || {
+                        thread::sleep(Duration::from_millis(delay));
+                        for _ in 0..3 {
+                            topic.consume(GROUP, RECORDS);
+                        }
+                    });
+                }
+            });
+        });
+        let mut round = 0;
+        while !stop.load(Relaxed) {
+            setup.produce(round);
+            setup.api().act("read", on_note(round % 40, round));
+            round += 1;
+        }
+        others.join().expect("they have read their records");
+    });
+    setup.produce(1_000);
+    setup.assert_exact();
+    // When the group has no members, countd can commit again.
+    wait_until_published(&setup, &ends(&setup));
+    assert_invariants(&setup.store.server, &setup.config);
 }

@@ -4,6 +4,7 @@ use super::{
     PARTITIONS, Setup, TOPIC_PARTITIONS, act_until_accepted, assert_equals_records, event, read,
     start, wait_for_metric,
 };
+use crate::support::invariants::assert_invariants;
 use crate::support::kafka::{
     Brokers, Mock, Outage, SentReads, TwoOfThree, config, copies, wait_until_counted,
     wait_until_published,
@@ -148,6 +149,7 @@ fn counting_goes_on(brokers: &mut impl Outage) {
     setup.topic.produce(&[event(1, &json!({}))]);
     setup.assert_exact();
     assert_eq!(setup.api().counts(1)["read"], 61);
+    assert_invariants(&setup.store.server, &setup.config);
 }
 
 /// Likes work from the first moment on, and reads as soon as the brokers are there.
@@ -200,4 +202,5 @@ pub(super) fn a_batch_is_confirmed_late(setup: Setup<&Brokers>) {
     sent.act(&api, 1);
     sent.assert_in_topic(&setup.drain());
     setup.assert_exact();
+    assert_invariants(&setup.store.server, &setup.config);
 }

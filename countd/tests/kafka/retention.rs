@@ -1,8 +1,11 @@
 //! Records that the topic has removed before they were counted, by Kafka's `DeleteRecords` and by retention, while no process runs and while
 //! one lags. These scenarios need real brokers: see [`brokers`](super::brokers).
 
-use super::{PARTITIONS, Setup, TOPIC_PARTITIONS, assert_equals_records, read, wait_for_metric};
-use crate::support::kafka::{Brokers, Record, wait_until_counted};
+use super::{
+    PARTITIONS, Setup, TOPIC_PARTITIONS, assert_equals_records, read, start, wait_for_metric,
+};
+use crate::support::invariants::assert_invariants;
+use crate::support::kafka::{Brokers, Record, config, wait_until_counted};
 use crate::support::stores::TestStore;
 use crate::support::{Countd, metric, on_note};
 use countint_tests::wait_until;
@@ -157,18 +160,35 @@ pub(super) fn removed_records_are_skipped(setup: Setup<&Brokers>) {
     assert_skipped(setup, Absence::Killed);
 }
 
+/// Counting has stopped, and goes on when a process starts that is told to skip what is lost.
+pub(super) fn removed_records_are_skipped_after_a_stop(mut setup: Setup<&Brokers>) {
+    let (lost, countable) = lose_records(&mut setup, Absence::Killed);
+    assert_stopped(&setup, lost);
+    setup.countd.kill();
+    setup.config = config(&setup.brokers.addresses(), PARTITIONS, SKIP);
+    setup.countd = start(&setup.store, &setup.config, "all");
+    assert_counts_without(&setup, lost, &countable);
+}
+
 pub(super) fn removed_records_are_skipped_under_a_process(setup: Setup<&Brokers>) {
     assert_skipped(setup, Absence::Suspended);
 }
 
 fn assert_skipped(mut setup: Setup<&Brokers>, absence: Absence) {
     let (lost, countable) = lose_records(&mut setup, absence);
+    assert_counts_without(&setup, lost, &countable);
+}
+
+/// Asserts that the process skips the lost records, and counts these.
+#[track_caller]
+fn assert_counts_without(setup: &Setup<&Brokers>, lost: u64, countable: &[Record]) {
     let api = setup.api();
     wait_until_counted(&setup.store, &setup.topic, PARTITIONS);
     wait_for_metric(&api, LOST, |records| records == lost);
-    assert_equals_records(&api, &countable);
+    assert_equals_records(&api, countable);
     assert_eq!(api.get("/readyz").0, 200);
     assert!(setup.countd.log().contains("they are skipped"));
+    assert_invariants(&setup.store.server, &setup.config);
 }
 
 /// What was counted may be removed.
@@ -193,4 +213,5 @@ pub(super) fn counted_records_are_removed(mut setup: Setup<&Brokers>) {
     // Partitions without records since then have older positions: nothing is lost.
     assert_eq!(metric(&setup.api(), LOST), 0);
     assert_eq!(setup.api().get("/readyz").0, 200);
+    assert_invariants(&setup.store.server, &setup.config);
 }

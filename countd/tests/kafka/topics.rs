@@ -14,7 +14,7 @@ pub(super) const CREATED_AGAIN: &str = "the topic cnt-update was created again: 
 
 /// Starts a process, which must end with an error. Returns it.
 #[track_caller]
-fn refused(server: &Server, config: &str) -> String {
+pub(super) fn refused(server: &Server, config: &str) -> String {
     let config = config.replace(
         "[consumer]\n",
         "[http]\nlisten = \"127.0.0.1:0\"\n[consumer]\n",
@@ -23,6 +23,20 @@ fn refused(server: &Server, config: &str) -> String {
     let (succeeded, _, errors) = countd.end();
     assert!(!succeeded, "{errors}");
     errors
+}
+
+/// Runs `log accept-topic` when no process uses the data any more. Returns whether it succeeded, and what it printed as an error.
+pub(super) fn accept(store: &TestStore, config: &str, options: &[&str]) -> (bool, String) {
+    let command = [&["log", "accept-topic"], options].concat();
+    let mut ended = None;
+    wait_until("no process uses the data", || {
+        let output = run(&store.server, config, &command);
+        let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+        let is_used = errors.contains("processes use this data");
+        ended = Some((output.status.success(), errors));
+        !is_used
+    });
+    ended.expect("it has ended")
 }
 
 #[test]
@@ -140,23 +154,14 @@ fn a_position_beyond_the_end_of_the_topic_is_refused() {
     assert_stays_refused(&setup, stopped);
     // It cannot be accepted, and another topic can.
     setup.countd.kill();
-    let accept = |config: &str| {
-        let output = run(&setup.store.server, config, &["log", "accept-topic"]);
-        let errors = String::from_utf8_lossy(&output.stderr).into_owned();
-        (output.status.success(), errors)
-    };
-    let mut refused = String::new();
-    wait_until("no process uses the data", || {
-        refused = accept(&setup.config).1;
-        !refused.contains("processes use this data")
-    });
+    let (_, errors) = accept(&setup.store, &setup.config, &[]);
     assert!(
-        refused.contains("set kafka.topic to another topic"),
-        "{refused}"
+        errors.contains("set kafka.topic to another topic"),
+        "{errors}"
     );
     let other = Mock::start(TOPIC_PARTITIONS);
     let config = config(&other.addresses(), PARTITIONS, "");
-    let (succeeded, errors) = accept(&config);
+    let (succeeded, errors) = accept(&setup.store, &config, &[]);
     assert!(succeeded, "{errors}");
     let countd = start(&setup.store, &config, "all");
     countd.api().act("read", on_note(stopped, 98));

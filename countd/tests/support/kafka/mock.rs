@@ -23,10 +23,15 @@ impl Mock {
     /// A cluster of three brokers whose topic has this number of partitions.
     pub fn start(partitions: i32) -> Mock {
         let cluster = MockCluster::new(BROKERS).expect("a mock cluster");
-        cluster
-            .create_topic(TOPIC, partitions, BROKERS)
-            .expect("a topic");
-        Mock { cluster }
+        let mock = Mock { cluster };
+        mock.create_topic(TOPIC, partitions);
+        mock
+    }
+
+    /// Creates another topic.
+    pub fn create_topic(&self, name: &str, partitions: i32) {
+        let created = self.cluster.create_topic(name, partitions, BROKERS);
+        created.expect("a topic");
     }
 
     /// A cluster whose brokers have no IDs of topics, as before Kafka 2.8.

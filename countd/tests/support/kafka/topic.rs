@@ -174,6 +174,31 @@ impl Topic {
         records
     }
 
+    /// Joins a group, reads this number of records of the partitions that it is assigned, commits them, and leaves.
+    pub fn consume(&self, group: &str, records: usize) {
+        let consumer: BaseConsumer = { self.config.clone() }
+            .set("group.id", group)
+            .set("enable.auto.commit", "false")
+            .set("auto.offset.reset", "earliest")
+            .create()
+            .expect("a consumer");
+        consumer.subscribe(&[TOPIC]).expect("subscribed");
+        let (limit, mut read, mut failed) = (Instant::now() + deadline(60), 0, None);
+        while read < records {
+            assert!(
+                Instant::now() < limit,
+                "{read} records were read, {failed:?}"
+            );
+            match consumer.poll(Duration::from_millis(100)) {
+                Some(Ok(_)) => read += 1,
+                Some(Err(error)) => failed = Some(error),
+                None => {}
+            }
+        }
+        // Its partitions may just have been assigned to another one.
+        let _ = consumer.commit_consumer_state(CommitMode::Sync);
+    }
+
     /// Commits an offset of all partitions for a group, as an administrator would.
     pub fn commit(&self, group: &str, offset: impl Fn(i32) -> i64) {
         let partitions = self.partitions();
