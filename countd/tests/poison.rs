@@ -266,24 +266,36 @@ fn an_id_of_two_dead_letters_needs_the_partition() {
     let server = &store.server;
     set_schema(server, CONFIG);
     let mut client = server.client();
-    for partition in [2, 3] {
+    for (partition, id) in [(1, "4-1"), (2, "5-1"), (3, "5-1")] {
         let stream = store.dead(partition);
         client.ok(&format!(
-            "XADD {stream} 5-1 reason test kind e payload {{}} partition {partition} offset 1"
+            "XADD {stream} {id} reason test kind e payload {{}} partition {partition} offset 1"
         ));
     }
-    let refused = run(server, CONFIG, &["dead", "drop", "5-1"]);
-    assert!(!refused.status.success());
-    let error = String::from_utf8_lossy(&refused.stderr);
+    let refused = |options: &[&str]| {
+        let refused = run(server, CONFIG, &[&["dead", "drop"], options].concat());
+        assert!(!refused.status.success());
+        String::from_utf8_lossy(&refused.stderr).into_owned()
+    };
+    let left = || {
+        let list = printed(&run(server, CONFIG, &["dead", "list"]));
+        list.lines().count()
+    };
+    let error = refused(&["4-1", "5-1"]);
     assert!(
         error.contains("5-1 is the ID of dead letters of partitions 2 and 3"),
         "{error}"
     );
-    for (partition, left) in [("3", 1), ("2", 0)] {
-        let one = ["dead", "drop", "5-1", "--partition", partition];
+    let error = refused(&["5-1", "--partition", "4"]);
+    assert!(
+        error.contains("1 of the IDs do not exist in partition 4"),
+        "{error}"
+    );
+    assert_eq!(left(), 3, "nothing is dropped");
+    for (partition, id, expected) in [("3", "5-1", 2), ("1", "4-1", 1), ("2", "5-1", 0)] {
+        let one = ["dead", "drop", id, "--partition", partition];
         assert_eq!(printed(&run(server, CONFIG, &one)), "1 dropped, 0 left\n");
-        let list = printed(&run(server, CONFIG, &["dead", "list"]));
-        assert_eq!(list.lines().count(), left, "{list}");
+        assert_eq!(left(), expected);
     }
 }
 

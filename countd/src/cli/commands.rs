@@ -136,8 +136,10 @@ pub async fn dead(config: &Config, store: Store, command: DeadCommand) -> Result
     let selected = removed + left;
     if selected < selection.ids.len() {
         let missing = selection.ids.len() - selected;
+        let of = selection.partition.map(|of| format!(" in partition {of}"));
+        let of = of.unwrap_or_default();
         return Err(CommandError::Unsuccessful(format!(
-            "{missing} of the IDs do not exist"
+            "{missing} of the IDs do not exist{of}"
         )));
     }
     Ok(())

@@ -55,7 +55,7 @@ impl Actions {
                         is_base,
                         trace_id,
                     } = &**counted;
-                    // The script of a base finds its facts wherever they are.
+                    // The script of a base finds its facts wherever they are. If it is that of an earlier split, the action is prepared again.
                     if !is_base && self.has_moved(entity).await {
                         break;
                     }

@@ -15,8 +15,8 @@ local function read_card_source(cursor)
 end
 
 -- The facts of the base of an entity that is being split, is split, or was merged. During a merge those of the shards are added before the
--- base has their counts. The state and the types tell in the same step where the facts are, whatever the caller knows of the split, which
--- may be an earlier one. KEYS: the facts while the entity is split, the state of the base, and the facts while the entity is whole.
+-- base has their counts. The state and the types tell in the same step where the facts are, also to a caller with the generation of an
+-- earlier split. KEYS: the facts while the entity is split, the state of the base, and the facts while the entity is whole.
 -- requires: HMGET {split} f
 -- requires: TYPE {ids}
 local function count_base(keys)

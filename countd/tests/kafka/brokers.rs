@@ -24,7 +24,7 @@ fn process_scenarios<'b>() -> [Scenario<'b>; 13] {
         ("the only process is paused", "", consumers::the_only_process_is_paused),
         ("offsets are committed", "", offsets::offsets_are_committed),
         ("committed offsets are deleted", "", offsets::committed_offsets_are_deleted),
-        ("others join the group", "", offsets::others_join_and_leave_the_group),
+        ("other consumers join the group", "", offsets::other_consumers_join_and_leave_the_group),
         ("Redis loses writes", "", redis::redis_loses_writes),
         ("Redis and countd lose writes", "", redis::redis_and_countd_lose_writes),
         ("Redis is killed", "", redis::redis_is_killed),

@@ -4,20 +4,28 @@ use super::{PARTITIONS, Setup, TOPIC_PARTITIONS};
 use crate::support::kafka::{Brokers, wait_until_counted, wait_until_published};
 use crate::support::stores::module;
 use crate::support::{dead_reasons, on_note, printed, run};
-use countint_tests::env::workspace;
+use countint_tests::env::{deadline, workspace};
 use countint_tests::{Client, Value, reply};
-use std::process::Command;
+use std::collections::VecDeque;
+use std::process::{Child, Command};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// The command that runs a program.
+fn command(setup: &Setup<Brokers>, arguments: &[&str]) -> Command {
+    let mut command = Command::new(workspace().join("examples/clients/kafka/run"));
+    let redis = format!("redis://127.0.0.1:{}", setup.store.server.port());
+    command
+        .args(arguments)
+        .env("KAFKA_BROKERS", setup.brokers.addresses())
+        .env("REDIS_URL", redis);
+    command
+}
 
 /// Runs a program. Returns its output.
 #[track_caller]
 fn program(setup: &Setup<Brokers>, arguments: &[&str], more: &[(&str, &str)]) -> String {
-    let output = Command::new(workspace().join("examples/clients/kafka/run"))
-        .args(arguments)
-        .env("KAFKA_BROKERS", setup.brokers.addresses())
-        .env(
-            "REDIS_URL",
-            format!("redis://127.0.0.1:{}", setup.store.server.port()),
-        )
+    let output = command(setup, arguments)
         .envs(more.iter().copied())
         .output()
         .expect("it runs");
@@ -95,6 +103,73 @@ fn a_program_in_java_counts_the_topic_by_itself() {
             let expected = ["read", "like"].map(|metric| api.counts(note)[metric].as_i64());
             assert_eq!(counts.map(Some), expected, "note {note}");
         }
+    }
+}
+
+/// A program that runs until it is killed.
+struct Killed(Child);
+
+impl Killed {
+    fn start(setup: &Setup<Brokers>, arguments: &[&str]) -> Killed {
+        let mut command = command(setup, arguments);
+        Killed(command.spawn().expect("it runs"))
+    }
+}
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        // It may have ended.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Members of a consumer group that join and are killed while there is something to read: partitions move in the midst of batches, and what
+/// a killed member has written but not committed is read again.
+#[test]
+#[ignore = "needs real brokers: scripts/test-kafka"]
+fn programs_in_java_that_share_the_topic_and_are_killed_count_once() {
+    /// How long reads are produced in each step: longer than it takes to start a member.
+    const STEP: Duration = Duration::from_secs(8);
+    let setup = Setup::on(Brokers::start(1, TOPIC_PARTITIONS), module(), "");
+    let start = || Killed::start(&setup, &["java-aggregator"]);
+    let mut rounds = 0;
+    let mut produce = || {
+        let begun = Instant::now();
+        while begun.elapsed() < STEP {
+            setup.produce(rounds);
+            rounds += 1;
+        }
+    };
+    let mut members = VecDeque::from([start()]);
+    for _ in 0..2 {
+        // Partitions move to the new member.
+        members.push_back(start());
+        produce();
+        // Then those of the killed one, 45 seconds after its last heartbeat.
+        members.pop_front();
+        produce();
+    }
+    let expected = vec![i64::try_from(10 * rounds).expect("a number"); 40];
+    let mut client = setup.store.server.client();
+    let mut counted = || -> Vec<i64> {
+        let reads = (0..40).map(|note| reads_of(&mut client, note));
+        reads.collect()
+    };
+    let limit = Instant::now() + deadline(180);
+    while counted().iter().sum::<i64>() < expected.iter().sum() {
+        assert!(Instant::now() < limit, "{:?}", counted());
+        sleep(Duration::from_millis(500));
+    }
+    drop(members);
+    assert_eq!(counted(), expected);
+}
+
+/// The reads of a note that the program has counted; 0 if it has no object.
+fn reads_of(client: &mut Client, note: u64) -> i64 {
+    match client.call(&["CINT.GET", &format!("agg:note:{note}"), "0"]) {
+        Value::Int(reads) => reads,
+        _ => 0,
     }
 }
 

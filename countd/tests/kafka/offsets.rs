@@ -92,7 +92,7 @@ pub(super) fn committed_offsets_are_deleted(mut setup: Setup<&Brokers>) {
 
 /// Consumers of another program join the group of countd, get partitions, commit what they have read, and leave, in the midst of batches. The
 /// mock cluster assigns them nothing while countd commits.
-pub(super) fn others_join_and_leave_the_group(setup: Setup<&Brokers>) {
+pub(super) fn other_consumers_join_and_leave_the_group(setup: Setup<&Brokers>) {
     const RECORDS: usize = 50;
     let (topic, stop) = (&setup.topic, AtomicBool::new(false));
     thread::scope(|scope| {

@@ -10,6 +10,11 @@ use std::time::Duration;
 /// The maximum length of a topic's name.
 const MAX_TOPIC: usize = 249;
 
+/// The minimum of `kafka.timeout_ms`.
+const MIN_TIMEOUT_MS: u64 = 1_000;
+/// Names of the time for which librdkafka collects records for a request.
+const LINGER: [&str; 2] = ["linger.ms", "queue.buffering.max.ms"];
+
 /// Settings of librdkafka that other settings determine.
 const OTHERS: &[(&str, &str)] = &[
     ("bootstrap.servers", "kafka.brokers"),
@@ -40,10 +45,7 @@ const REFUSED: &[(&str, &str)] = &[
     ("partition.assignment.strategy", ASSIGNMENT),
     ("allow.auto.create.topics", "the topic must exist"),
     ("queuing.strategy", "the order of events would change"),
-    (
-        "enable.gapless.guarantee",
-        "a rejected event would stop all",
-    ),
+    ("enable.gapless.guarantee", "an event would count twice"),
 ];
 const ACKS: &str = "an event must be on all in-sync replicas before it is confirmed";
 const RETRIES: &str = "events are sent again until kafka.timeout_ms";
@@ -144,7 +146,21 @@ impl KafkaConfig {
                 return Err(invalid(setting(), format!("cannot be set: {reason}")));
             }
         }
-        check_ranges(&[("kafka.timeout_ms", self.timeout_ms, 600_000)])
+        check_ranges(&[("kafka.timeout_ms", self.timeout_ms, 600_000)])?;
+        // Otherwise the client is replaced before it is connected, again and again.
+        if self.timeout_ms < MIN_TIMEOUT_MS {
+            let problem = format!("must be at least {MIN_TIMEOUT_MS}");
+            return Err(invalid("kafka.timeout_ms", problem));
+        }
+        for name in LINGER {
+            let linger = self.properties.get(name);
+            let linger = linger.and_then(|linger| linger.expose().parse::<f64>().ok());
+            if linger.is_some_and(|linger| linger >= self.timeout_ms as f64) {
+                let setting = format!("kafka.properties.{name}");
+                return Err(invalid(setting, "must be below kafka.timeout_ms"));
+            }
+        }
+        Ok(())
     }
 }
 
@@ -188,6 +204,20 @@ mod tests {
                 error.contains("kafka.properties.") && error.contains(reason),
                 "{error}"
             );
+        }
+    }
+
+    #[test]
+    fn events_have_time_to_be_confirmed() {
+        let error = refused("[kafka]\ntimeout_ms = 999");
+        assert!(error.contains("must be at least 1000"), "{error}");
+        for name in ["linger.ms", "queue.buffering.max.ms"] {
+            let with = |linger: u64| {
+                format!("[kafka]\ntimeout_ms = 2000\nproperties = {{ \"{name}\" = {linger} }}")
+            };
+            let error = refused(&with(2_000));
+            assert!(error.contains("must be below kafka.timeout_ms"), "{error}");
+            assert!(Config::parse(&with(1_999)).is_ok());
         }
     }
 

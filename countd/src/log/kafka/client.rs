@@ -86,8 +86,8 @@ pub(super) fn of_producer(settings: &KafkaConfig) -> ClientConfig {
     config
         .set("enable.idempotence", "true")
         .set("acks", "all")
-        // No record times out in librdkafka: it would leave a gap in the sequence numbers of its partition, and librdkafka would send those
-        // behind it again with new numbers, also what brokers have appended already.
+        // A client that fails a record fails all, and is replaced (producing_client.rs): for a record that is late countd does that itself.
+        .set("enable.gapless.guarantee", "true")
         .set("message.timeout.ms", "0");
     for (name, value) in [
         // The latency of an action. Concurrent actions still share a request while one is under way.

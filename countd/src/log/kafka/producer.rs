@@ -70,7 +70,7 @@ impl Producer {
     pub(super) fn describe_topic(&self, timeout: Duration) -> Result<TopicDescription, TopicError> {
         let client = self.0.client.current();
         describe(
-            (client.client(), self.0.client.context()),
+            (client.producer.client(), self.0.client.context()),
             &self.0.settings.topic,
             timeout,
         )
@@ -130,7 +130,6 @@ impl Producer {
         metrics::counter!("countd_kafka_produced_total").increment(sent);
         if failed > 0 {
             metrics::counter!("countd_kafka_produce_errors_total").increment(failed);
-            self.0.client.replace_failed(unconfirmed.client());
         }
         results
     }
@@ -157,7 +156,7 @@ impl Producer {
             outgoing = outgoing.headers(headers);
         }
         loop {
-            match client.send_result(outgoing) {
+            match client.producer.send_result(outgoing) {
                 Ok(delivery) => return Ok(delivery),
                 Err((error, rejected)) => {
                     let is_full = error.rdkafka_error_code() == Some(RDKafkaErrorCode::QueueFull);

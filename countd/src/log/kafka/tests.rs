@@ -5,6 +5,7 @@ use crate::domain::config::Config;
 use crate::domain::keys::{Keys, PartitionHash};
 use rdkafka::mocking::MockCluster;
 use rdkafka::producer::DefaultProducerContext;
+use rdkafka::types::{RDKafkaApiKey, RDKafkaRespErr};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
@@ -51,6 +52,17 @@ async fn send(topic: &Topic, partition: u16, values: std::ops::Range<u64>) {
     for result in topic.producer().send(&records).await {
         result.expect("confirmed");
     }
+}
+
+/// Sends a record to partition 0 until it is confirmed. Returns the number of attempts.
+async fn send_until_confirmed(topic: &Topic, value: u64) -> u64 {
+    let (since, mut attempts) = (Instant::now(), 1);
+    while topic.producer().send(&[record(0, value)]).await[0].is_err() {
+        assert!(since.elapsed() < PATIENCE, "{attempts} records failed");
+        attempts += 1;
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    attempts
 }
 
 /// Reads a number of records.
@@ -144,24 +156,57 @@ async fn records_that_no_broker_accepts_fail_in_time() {
         "{results:?}"
     );
     cluster.broker_up(1).expect("up");
-    send(&topic, 0, 1..2).await;
+    send_until_confirmed(&topic, 1).await;
 }
 
-/// Nobody waits for the record any more when it is not confirmed in time: its request was cancelled.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_record_that_nobody_waits_for_is_not_appended_after_its_timeout() {
-    let (cluster, topic) = topic_with("timeout_ms = 1000");
-    send(&topic, 0, 0..1).await;
+/// A topic without a broker that accepts connections, and a request that was cancelled while its record was in the queue.
+/// Returns the number of records that may have been appended before.
+async fn cancelled_request() -> (MockCluster<'static, DefaultProducerContext>, Topic, u64) {
+    // When the broker is back, the next attempt to connect comes soon.
+    let (cluster, topic) =
+        topic_with("timeout_ms = 1000\nproperties = { \"reconnect.backoff.max.ms\" = 100 }");
+    let before = send_until_confirmed(&topic, 0).await;
     cluster.broker_down(1).expect("down");
-    let cancelled = tokio::spawn({
+    let request = tokio::spawn({
         let topic = topic.clone();
         async move { topic.producer().send(&[record(0, 1)]).await }
     });
     tokio::time::sleep(Duration::from_millis(100)).await;
-    cancelled.abort();
-    // The client is replaced after a second, and destroyed after another half.
-    tokio::time::sleep(Duration::from_secs(5)).await;
+    request.abort();
+    assert!(request.await.is_err_and(|error| error.is_cancelled()));
+    (cluster, topic, before)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_record_of_a_cancelled_request_is_not_appended_after_its_timeout() {
+    let (cluster, topic, before) = cancelled_request().await;
+    // The client is replaced when it is three seconds old, and ended half a second later.
+    tokio::time::sleep(Duration::from_secs(6)).await;
     cluster.broker_up(1).expect("up");
-    send(&topic, 0, 2..3).await;
-    assert_eq!(end_offsets(&topic).await.expect("offsets"), [2, 0]);
+    let attempts = send_until_confirmed(&topic, 2).await;
+    // An attempt that was not confirmed may have been appended.
+    let ends = end_offsets(&topic).await.expect("offsets");
+    assert!((2..=before + attempts).contains(&ends[0]), "{ends:?}");
+}
+
+#[test]
+fn a_runtime_ends_while_records_of_cancelled_requests_are_unconfirmed() {
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let (_cluster, topic, _) = runtime.block_on(cancelled_request());
+    drop(runtime);
+    drop(topic);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_producer_goes_on_after_a_rejected_record() {
+    let (cluster, topic) = topic();
+    send(&topic, 0, 0..1).await;
+    let rejects = [RDKafkaRespErr::RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED];
+    for value in [1, 2] {
+        cluster.request_errors(RDKafkaApiKey::Produce, &rejects);
+        let results = topic.producer().send(&[record(0, value)]).await;
+        assert!(matches!(results.as_slice(), [Err(_)]), "{results:?}");
+        send_until_confirmed(&topic, value).await;
+    }
+    assert_eq!(end_offsets(&topic).await.expect("offsets"), [3, 0]);
 }

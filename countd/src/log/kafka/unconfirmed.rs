@@ -1,4 +1,4 @@
-//! Records that a client of librdkafka has got, and that are not confirmed yet.
+//! Records enqueued in a client of librdkafka and not confirmed yet.
 
 use super::producing_client::{Client, ProducingClient};
 use rdkafka::error::KafkaError;
@@ -10,14 +10,16 @@ use std::sync::Arc;
 use tokio::runtime::Handle;
 use tokio::time::{Instant, timeout_at};
 
-/// Records in the order in which they were offered, and their client. If one is not confirmed in time, the client is replaced, also if nobody
-/// waits for the records any more, because a request was cancelled.
+/// The records of a request, and their client. If one is not confirmed in time, the client is replaced, also if the request was cancelled.
 pub(super) struct UnconfirmedRecords {
     clients: Arc<ProducingClient>,
-    client: Client,
+    client: Arc<Client>,
     /// `None` is never.
     deadline: Option<Instant>,
+    /// In the order in which they were offered.
     records: VecDeque<Result<DeliveryFuture, KafkaError>>,
+    /// Those that were not confirmed in time.
+    late: Vec<DeliveryFuture>,
 }
 
 impl UnconfirmedRecords {
@@ -32,6 +34,7 @@ impl UnconfirmedRecords {
             client: clients.current(),
             deadline,
             records: VecDeque::with_capacity(capacity),
+            late: Vec::new(),
         }
     }
 
@@ -54,46 +57,61 @@ impl UnconfirmedRecords {
     pub async fn next(&mut self) -> Option<Result<Delivery, KafkaError>> {
         let confirmed = match self.records.front_mut()? {
             Ok(delivery) => match self.deadline {
-                Some(deadline) => timeout_at(deadline, delivery).await,
-                None => Ok(delivery.await),
+                Some(deadline) => timeout_at(deadline, delivery).await.ok().map(flatten),
+                None => Some(flatten(delivery.await)),
             },
-            Err(error) => {
-                let error = error.clone();
-                self.records.pop_front();
-                return Some(Err(error));
-            }
+            // The queue is full, or the client has failed.
+            Err(error) => Some(Err(error.clone())),
         };
-        self.records.pop_front();
+        let record = self.records.pop_front();
         Some(match confirmed {
-            Ok(Ok(Ok(delivery))) => Ok(delivery),
-            Ok(Ok(Err((error, _)))) => Err(error),
-            // The client was dropped.
-            Ok(Err(_)) => Err(KafkaError::Canceled),
-            Err(_) => {
-                let reason = "a record was not confirmed in kafka.timeout_ms";
-                self.clients.replace(&self.client, reason);
-                Err(KafkaError::MessageProduction(
-                    RDKafkaErrorCode::MessageTimedOut,
-                ))
+            Some(Ok(delivery)) => Ok(delivery),
+            Some(Err(error)) => {
+                self.clients.replace_failed(&self.client);
+                Err(error)
+            }
+            None => {
+                self.late.extend(record.and_then(Result::ok));
+                let timed_out = RDKafkaErrorCode::MessageTimedOut;
+                Err(KafkaError::MessageProduction(timed_out))
             }
         })
     }
 }
 
+/// What became of a record. An error of the outer result is that of a client that was dropped.
+fn flatten<M, E>(
+    delivery: Result<Result<Delivery, (KafkaError, M)>, E>,
+) -> Result<Delivery, KafkaError> {
+    match delivery {
+        Ok(Ok(delivery)) => Ok(delivery),
+        Ok(Err((error, _))) => Err(error),
+        Err(_) => Err(KafkaError::Canceled),
+    }
+}
+
 impl Drop for UnconfirmedRecords {
     fn drop(&mut self) {
-        if self.records.is_empty() || self.deadline.is_none() {
+        let Some(deadline) = self.deadline else {
+            return;
+        };
+        let mut left = std::mem::take(&mut self.late);
+        left.extend(self.records.drain(..).filter_map(Result::ok));
+        if left.is_empty() {
             return;
         }
         let Ok(runtime) = Handle::try_current() else {
             return;
         };
-        let mut left = UnconfirmedRecords {
-            clients: Arc::clone(&self.clients),
-            client: Arc::clone(&self.client),
-            deadline: self.deadline,
-            records: std::mem::take(&mut self.records),
-        };
-        runtime.spawn(async move { while left.next().await.is_some() {} });
+        let (clients, client) = (Arc::clone(&self.clients), Arc::clone(&self.client));
+        runtime.spawn(async move {
+            let patience = client.patience(deadline);
+            for delivery in left {
+                if timeout_at(patience, delivery).await.is_err() {
+                    clients.replace_late(&client);
+                    return;
+                }
+            }
+        });
     }
 }
