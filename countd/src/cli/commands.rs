@@ -155,7 +155,7 @@ async fn named(
 ) -> Result<Vec<StoredDeadLetter>, CommandError> {
     let mut named: Vec<StoredDeadLetter> = Vec::new();
     while let Some(dead_letter) = letters.next().await? {
-        if !selection.includes(&dead_letter) {
+        if !selection.names(&dead_letter) {
             continue;
         }
         if let Some(other) = named.iter().find(|other| other.id == dead_letter.id) {

@@ -403,10 +403,9 @@ pub struct Selection {
 }
 
 impl Selection {
-    /// Whether a dead letter is selected.
-    pub fn includes(&self, dead_letter: &StoredDeadLetter) -> bool {
-        let is_named = self.ids.contains(&dead_letter.id);
+    /// Whether a dead letter has one of the IDs, and is of the partition if there is one.
+    pub fn names(&self, dead_letter: &StoredDeadLetter) -> bool {
         let is_there = self.partition.is_none_or(|of| of == dead_letter.partition);
-        self.all || is_named && is_there
+        is_there && self.ids.contains(&dead_letter.id)
     }
 }

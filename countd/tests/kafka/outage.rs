@@ -191,7 +191,7 @@ pub(super) fn a_batch_is_confirmed_late(setup: Setup<&Brokers>) {
     assert_invariants(&setup.store.server, &setup.config);
 }
 
-/// Sends a read, two whose request to the brokers is confirmed late, and one behind those that would be sent again.
+/// Produces a batch of two reads, whose acknowledgement arrives after the older one has timed out, and a read before and after the batch.
 fn confirm_late(setup: &Setup<&Brokers>, sent: &mut SentReads) {
     let api = setup.api();
     sent.act(&api, 1);

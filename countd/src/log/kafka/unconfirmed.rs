@@ -18,7 +18,7 @@ pub(super) struct UnconfirmedRecords {
     deadline: Option<Instant>,
     /// In the order in which they were offered.
     records: VecDeque<Result<DeliveryFuture, KafkaError>>,
-    /// Those that were not confirmed in time.
+    /// Timed-out records.
     late: Vec<DeliveryFuture>,
 }
 
